@@ -1,0 +1,47 @@
+//! The border to TypeScript: panics stop here, buffers are borrowed here, codes are named here.
+#![allow(unsafe_code)]
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Raised whenever a symbol, a layout or a code changes; both sides compare it at load.
+pub const ABI_VERSION: u32 = 1;
+
+/// The export panicked; the call had no effect that can be relied on.
+pub const PANICKED: i32 = -10_000;
+/// No core is open.
+pub const NOT_OPEN: i32 = -10_001;
+/// The handle names nothing (any more).
+pub const UNKNOWN: i32 = -10_002;
+/// A request blob or a buffer that the layout does not allow.
+pub const BAD_LAYOUT: i32 = -10_003;
+
+/// Runs an export's body; a panic becomes [`PANICKED`] instead of crossing the border.
+pub fn guard(body: impl FnOnce() -> i32) -> i32 {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(PANICKED)
+}
+
+/// The caller's bytes for the length of one call. An empty array arrives as a null pointer.
+///
+/// # Safety
+/// `ptr` is null or points to `len` bytes that stay readable and unchanged for `'a`.
+pub unsafe fn bytes<'a>(ptr: *const u8, len: u32) -> &'a [u8] {
+    if ptr.is_null() || len == 0 {
+        return &[];
+    }
+    // SAFETY: from_raw_parts demands a non-null pointer to `len` initialised bytes that nobody
+    // writes meanwhile: not null as checked, the rest is this function's own demand.
+    unsafe { std::slice::from_raw_parts(ptr, len as usize) }
+}
+
+/// The caller's buffer for the length of one call.
+///
+/// # Safety
+/// `ptr` is null or points to `len` bytes that are writable and used by nobody else for `'a`.
+pub unsafe fn bytes_mut<'a>(ptr: *mut u8, len: u32) -> &'a mut [u8] {
+    if ptr.is_null() || len == 0 {
+        return &mut [];
+    }
+    // SAFETY: from_raw_parts_mut demands a non-null pointer to `len` initialised bytes that are
+    // exclusively ours: not null as checked, the rest is this function's own demand.
+    unsafe { std::slice::from_raw_parts_mut(ptr, len as usize) }
+}

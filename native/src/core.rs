@@ -1,0 +1,226 @@
+//! One opened core: its threads, and the handles that TypeScript holds.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+
+use crate::clock::span_ns;
+use crate::jobs::Jobs;
+use crate::process::exec::{Exec, Table};
+use crate::process::log::Sizes;
+use crate::process::request::Request;
+use crate::process::{reap, spawner};
+use crate::procfs::Member;
+use crate::reactor::census::{self, Desk};
+use crate::reactor::mailbox::{Command, Mailbox};
+use crate::reactor::{self, Spans};
+use crate::wake::Wake;
+
+/// What the core is opened with.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Captured per stream, in bytes.
+    pub capture_bytes: u32,
+    /// The stream's replay window, in bytes.
+    pub window_bytes: u32,
+    /// Linger, kill grace and stdin deadline, in seconds.
+    pub linger_secs: f64,
+    /// See `linger_secs`.
+    pub grace_secs: f64,
+    /// See `linger_secs`.
+    pub stdin_secs: f64,
+}
+
+/// Threads for calls that may hang, and how many such calls may wait.
+const JOBS: (usize, usize) = (4, 64);
+
+/// A deadline that never comes, as a span: far enough that no sum of it overflows.
+const NEVER_NS: u64 = u64::MAX / 4;
+
+/// Invariant: a stream's handle is in `streams` exactly while it is attached to its exec's log.
+pub struct Core {
+    /// Events for TypeScript.
+    pub wake: Arc<Wake>,
+    /// The execs that have a handle.
+    pub table: Arc<Table>,
+    mailbox: Arc<Mailbox>,
+    spawner: Sender<spawner::Order>,
+    census: Sender<census::Order>,
+    /// For calls that may hang.
+    pub jobs: Jobs,
+    streams: Mutex<HashMap<u32, Arc<Exec>>>,
+    tables: Mutex<HashMap<u32, Vec<u8>>>,
+    next_id: AtomicU32,
+}
+
+impl Core {
+    /// Starts every thread. Orphans fall to this process from now on, and its memory is closed to
+    /// other processes of the same user: it holds the token.
+    pub fn open(settings: Settings) -> Result<Self, Errno> {
+        let of_thread = |error: std::io::Error| {
+            Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN))
+        };
+        let (wake, table) = (Arc::new(Wake::default()), Arc::new(Table::default()));
+        let mailbox = Arc::new(Mailbox::new()?);
+        let child_exits = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        reap::on_child_exit(child_exits.try_clone().map_err(of_thread)?)?;
+        rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
+        rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+        let (census, _) = census::start(Arc::clone(&mailbox)).map_err(of_thread)?;
+        let span = |secs| span_ns(secs).unwrap_or(NEVER_NS);
+        let spans = Spans {
+            linger_ns: span(settings.linger_secs),
+            grace_ns: span(settings.grace_secs),
+            stdin_ns: span(settings.stdin_secs),
+        };
+        let desk = Desk::new(census.clone());
+        reactor::start(
+            Arc::clone(&mailbox),
+            Arc::clone(&wake),
+            desk,
+            spans,
+            child_exits,
+        )?;
+        let (spawner, orders) = channel();
+        let desk = spawner::Desk {
+            table: Arc::clone(&table),
+            mailbox: Arc::clone(&mailbox),
+            wake: Arc::clone(&wake),
+            sizes: Sizes {
+                capture: settings.capture_bytes as usize,
+                window: u64::from(settings.window_bytes),
+            },
+        };
+        spawner::start(orders, desk).map_err(of_thread)?;
+        let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
+        let (streams, tables, next_id) = Default::default();
+        Ok(Self {
+            wake,
+            table,
+            mailbox,
+            spawner,
+            census,
+            jobs,
+            streams,
+            tables,
+            next_id,
+        })
+    }
+
+    /// Starts a child; completes `token` (see [`spawner::Order`]). Returns its handle.
+    pub fn start(&self, request: Request, token: u32) -> u32 {
+        let id = self.new_id();
+        if self
+            .spawner
+            .send(spawner::Order { id, token, request })
+            .is_err()
+        {
+            self.wake.complete(token, libc::EIO, 0);
+        }
+        id
+    }
+
+    /// Asks the reactor for something.
+    pub fn send(&self, command: Command) {
+        self.mailbox.send(command);
+    }
+
+    /// Attaches a reader to an exec's stream at `offset`. Returns its handle.
+    pub fn attach(&self, exec: &Arc<Exec>, offset: u64) -> u32 {
+        let id = self.new_id();
+        self.streams().insert(id, Arc::clone(exec));
+        exec.state().log.attach(id, offset);
+        id
+    }
+
+    /// The exec that reader `id` reads.
+    pub fn stream(&self, id: u32) -> Option<Arc<Exec>> {
+        self.streams().get(&id).cloned()
+    }
+
+    /// Detaches a reader, and lets the pipes go on if they were held for it.
+    pub fn detach(&self, id: u32) {
+        let Some(exec) = self.streams().remove(&id) else {
+            return;
+        };
+        let mut state = exec.state();
+        state.log.detach(id);
+        let held = state.log.held;
+        drop(state);
+        if held {
+            self.send(Command::Resume { exec: exec.id });
+        }
+    }
+
+    /// Lists the live members of every exec's group; completes `token` with the size of the list,
+    /// which [`Core::take_table`] then gives: pairs of u32, exec and pid.
+    pub fn list_members(self: &Arc<Self>, token: u32) {
+        let core = Arc::clone(self);
+        let ours = self.table.all();
+        let answer = move |result: Result<Vec<Member>, Errno>| match result {
+            Ok(members) => {
+                let list = pairs(&ours, &members);
+                let size = list.len() as i64;
+                core.tables().insert(token, list);
+                core.wake.complete(token, 0, size);
+            }
+            Err(errno) => core.wake.complete(token, errno.raw_os_error(), 0),
+        };
+        if self
+            .census
+            .send(census::Order::Answer(Box::new(answer)))
+            .is_err()
+        {
+            self.wake.complete(token, libc::EIO, 0);
+        }
+    }
+
+    /// Takes the list that an operation made.
+    pub fn take_table(&self, token: u32) -> Option<Vec<u8>> {
+        self.tables().remove(&token)
+    }
+
+    /// Ends the reactor and the parked call. Children go on; nobody watches them any more.
+    pub fn close(&self) {
+        self.send(Command::Stop);
+        self.wake.close();
+    }
+
+    fn new_id(&self) -> u32 {
+        // 31 bits, so that a result can be a handle or a negated errno. At 2,000 a second they come
+        // round after 12 days; one that is still in use then is passed over.
+        loop {
+            let id = self.next_id.fetch_add(1, Ordering::Relaxed) & (u32::MAX >> 1);
+            if id != 0 && self.table.get(id).is_none() && !self.streams().contains_key(&id) {
+                return id;
+            }
+        }
+    }
+
+    fn streams(&self) -> MutexGuard<'_, HashMap<u32, Arc<Exec>>> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tables(&self) -> MutexGuard<'_, HashMap<u32, Vec<u8>>> {
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The members of the groups that are still ours after the pass: a number that was given up while
+/// it ran may have been counted for somebody else.
+fn pairs(ours: &[Arc<Exec>], members: &[Member]) -> Vec<u8> {
+    let held = ours.iter().filter(|exec| !exec.state().group_gone);
+    let groups: HashMap<i32, u32> = held.map(|exec| (exec.pid, exec.id)).collect();
+    let mut list = Vec::new();
+    for member in members {
+        if let Some(exec) = groups.get(&member.pgid) {
+            list.extend(exec.to_le_bytes());
+            list.extend(member.pid.to_le_bytes());
+        }
+    }
+    list
+}

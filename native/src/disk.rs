@@ -1,0 +1,35 @@
+//! Free space of a file system.
+
+use std::path::{Path, PathBuf};
+
+use rustix::fs::statvfs;
+use rustix::io::Errno;
+
+/// Bytes available to an unprivileged writer on the file system of `path`, measured on the nearest
+/// ancestor that exists. May hang as long as that file system does.
+pub fn available_bytes(path: &Path) -> Result<u64, Errno> {
+    let mut at = PathBuf::from(path);
+    loop {
+        match statvfs(&at) {
+            Ok(stat) => return Ok(stat.f_bavail.saturating_mul(stat.f_frsize)),
+            Err(Errno::NOENT | Errno::NOTDIR) if at.pop() => {
+                if at.as_os_str().is_empty() {
+                    at.push(".");
+                }
+            }
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_exist_is_measured_on_its_nearest_ancestor() {
+        let root = available_bytes(Path::new("/proc")).unwrap();
+        assert_eq!(available_bytes(Path::new("/proc/no/such/thing")), Ok(root));
+        assert!(available_bytes(Path::new("no/such/relative")).unwrap() > 0);
+    }
+}

@@ -1,0 +1,107 @@
+//! Opening, closing, waking.
+#![allow(unsafe_code)]
+
+use std::sync::{Arc, PoisonError};
+
+use super::{CORE, with_core};
+use crate::abi::{ABI_VERSION, bytes_mut, guard};
+use crate::core::{Core, Settings};
+use crate::process::reap;
+use crate::reactor::mailbox::Command;
+
+/// The version of this border.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_abi_version() -> u32 {
+    ABI_VERSION
+}
+
+/// Opens the core. Bytes and seconds as in [`Settings`]. `-EBUSY` if one is open.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_open(
+    capture_bytes: u32,
+    window_bytes: u32,
+    linger_secs: f64,
+    grace_secs: f64,
+    stdin_secs: f64,
+) -> i32 {
+    guard(|| {
+        let mut slot = CORE.write().unwrap_or_else(PoisonError::into_inner);
+        if slot.is_some() {
+            return -libc::EBUSY;
+        }
+        let settings = Settings {
+            capture_bytes,
+            window_bytes,
+            linger_secs,
+            grace_secs,
+            stdin_secs,
+        };
+        match Core::open(settings) {
+            Ok(core) => {
+                *slot = Some(Arc::new(core));
+                0
+            }
+            Err(errno) => -errno.raw_os_error(),
+        }
+    })
+}
+
+/// Closes the core: the parked call ends, nothing is watched any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_close() -> i32 {
+    guard(|| {
+        let core = CORE.write().unwrap_or_else(PoisonError::into_inner).take();
+        core.map_or(crate::abi::NOT_OPEN, |core| {
+            core.close();
+            0
+        })
+    })
+}
+
+/// Parks until there are events; writes as many as fit and returns their number, -1 once closed.
+///
+/// # Safety
+/// `out` points to `len` bytes that nobody else uses until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_wait(out: *mut u8, len: u32) -> i32 {
+    // SAFETY: bytes_mut demands what this function demands of its caller.
+    let out = unsafe { bytes_mut(out, len) };
+    with_core(|core| core.wake.wait(out).map_or(-1, |count| count as i32))
+}
+
+/// Reaps orphans; call it on the main thread. Returns their number.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_reap_orphans() -> i32 {
+    guard(reap::reap_orphans)
+}
+
+/// Never hold back a pipe again: the daemon is ending.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_drain() -> i32 {
+    with_core(|core| {
+        core.send(Command::Drain);
+        0
+    })
+}
+
+/// Ends every group: SIGTERM, SIGKILL after `grace_ms`. Completes `token` once all are empty or
+/// were sent SIGKILL.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_end_all(grace_ms: u32, token: u32) -> i32 {
+    with_core(|core| {
+        core.send(Command::EndAll {
+            grace_ns: u64::from(grace_ms) * 1_000_000,
+            token,
+        });
+        0
+    })
+}
+
+/// SIGKILL to every group. Completes `token` once sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_kill_all(token: u32) -> i32 {
+    with_core(|core| {
+        core.send(Command::KillAll { token });
+        0
+    })
+}

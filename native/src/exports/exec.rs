@@ -1,0 +1,167 @@
+//! Starting, reading, ending one exec.
+#![allow(unsafe_code)]
+
+use super::with_core;
+use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut};
+use crate::process::reap::Exit;
+use crate::process::request;
+use crate::process::ring::Stream;
+use crate::reactor::mailbox::Command;
+
+/// Size of the facts in the caller's buffer, in bytes.
+const FACTS_SIZE: usize = 56;
+
+/// Starts a child from a request blob. Returns the exec's handle; completes `token` with 0 and the
+/// pid, or an errno and the step that failed (then the handle names nothing).
+///
+/// # Safety
+/// `blob` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_exec_start(blob: *const u8, len: u32, token: u32) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let blob = unsafe { bytes(blob, len) };
+    with_core(|core| {
+        let Some(request) = request::decode(blob) else {
+            return BAD_LAYOUT;
+        };
+        core.start(request, token) as i32
+    })
+}
+
+/// Writes what is known of an exec: flags (1 exited, 2 published, 4 writers may be alive,
+/// 8 truncated, 16 by a signal, 32 group gone), exit code or signal, pid (u32 each), padding, then
+/// u64: start in epoch seconds, bytes captured of stdout and of stderr, total published.
+///
+/// # Safety
+/// `out` points to `len` bytes that nobody else uses until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_exec_facts(exec: u32, out: *mut u8, len: u32) -> i32 {
+    // SAFETY: bytes_mut demands what this function demands of its caller.
+    let out = unsafe { bytes_mut(out, len) };
+    with_core(|core| {
+        let Some(exec) = core.table.get(exec) else {
+            return UNKNOWN;
+        };
+        if out.len() < FACTS_SIZE {
+            return BAD_LAYOUT;
+        }
+        let state = exec.state();
+        let (stdout, stderr) = (
+            state.log.capture(Stream::Stdout),
+            state.log.capture(Stream::Stderr),
+        );
+        let flags = u32::from(state.exit.is_some())
+            | u32::from(state.published) << 1
+            | u32::from(state.writers_may_be_alive) << 2
+            | u32::from(stdout.is_cut() || stderr.is_cut()) << 3
+            | u32::from(matches!(state.exit, Some(Exit::Signal(_)))) << 4
+            | u32::from(state.group_gone) << 5;
+        let status = match state.exit {
+            Some(Exit::Code(number) | Exit::Signal(number)) => number,
+            None => 0,
+        };
+        for (slot, word) in out
+            .chunks_exact_mut(4)
+            .zip([flags, status as u32, exec.pid as u32, 0])
+        {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        let words = [
+            exec.started_at,
+            stdout.len() as u64,
+            stderr.len() as u64,
+            state.log.total(),
+        ];
+        for (slot, word) in out[16..].chunks_exact_mut(8).zip(words) {
+            slot.copy_from_slice(&word.to_le_bytes());
+        }
+        0
+    })
+}
+
+/// Copies captured bytes of a stream (0 stdout, 1 stderr) from `offset`. Returns their number.
+///
+/// # Safety
+/// `out` points to `len` bytes that nobody else uses until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_exec_output(
+    exec: u32,
+    stream: u32,
+    offset: u32,
+    out: *mut u8,
+    len: u32,
+) -> i32 {
+    // SAFETY: bytes_mut demands what this function demands of its caller.
+    let out = unsafe { bytes_mut(out, len) };
+    with_core(|core| {
+        let Some(exec) = core.table.get(exec) else {
+            return UNKNOWN;
+        };
+        let stream = if stream == 0 {
+            Stream::Stdout
+        } else {
+            Stream::Stderr
+        };
+        exec.state().log.capture(stream).read(offset as usize, out) as i32
+    })
+}
+
+/// Frees what was captured, and the stream's window once nobody reads it.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_exec_release(exec: u32) -> i32 {
+    with_core(|core| {
+        let Some(exec) = core.table.get(exec) else {
+            return UNKNOWN;
+        };
+        exec.state().log.release();
+        0
+    })
+}
+
+/// Forgets an exec: its handle names nothing from now on, nothing of it is signalled any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_exec_collect(exec: u32) -> i32 {
+    with_core(|core| {
+        if core.table.remove(exec).is_none() {
+            return UNKNOWN;
+        }
+        core.send(Command::Collect { exec });
+        0
+    })
+}
+
+/// Ends an exec's group. Completes `token` with 1 if it had a live member, else 0: as soon as none
+/// is left, at the latest when SIGKILL was sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_exec_kill(exec: u32, token: u32) -> i32 {
+    with_core(|core| {
+        core.send(Command::Kill { exec, token });
+        0
+    })
+}
+
+/// Writes to an exec's stdin, then closes it if `eof` is not 0. Completes `token` with the bytes
+/// written and 0, ETIMEDOUT, EPIPE (closed for good) or another errno.
+///
+/// # Safety
+/// `data` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_exec_stdin(
+    exec: u32,
+    data: *const u8,
+    len: u32,
+    eof: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let data = unsafe { bytes(data, len) }.to_vec();
+    with_core(|core| {
+        core.send(Command::Stdin {
+            exec,
+            data,
+            eof: eof != 0,
+            token,
+        });
+        0
+    })
+}

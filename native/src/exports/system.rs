@@ -1,0 +1,71 @@
+//! The process table, free space, power.
+#![allow(unsafe_code)]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::with_core;
+use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut, guard};
+use crate::disk;
+
+/// Lists the live members of every exec's group. Completes `token` with the size of the list.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_members(token: u32) -> i32 {
+    with_core(|core| {
+        core.list_members(token);
+        0
+    })
+}
+
+/// Takes the list that operation `token` made: pairs of u32, exec and pid. Returns its size.
+///
+/// # Safety
+/// `out` is null or points to `len` bytes that nobody else uses until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_members_take(token: u32, out: *mut u8, len: u32) -> i32 {
+    // SAFETY: bytes_mut demands what this function demands of its caller.
+    let out = unsafe { bytes_mut(out, len) };
+    with_core(|core| {
+        let Some(list) = core.take_table(token) else {
+            return UNKNOWN;
+        };
+        let Some(out) = out.get_mut(..list.len()) else {
+            return BAD_LAYOUT;
+        };
+        out.copy_from_slice(&list);
+        list.len() as i32
+    })
+}
+
+/// Measures the space on the file system of `path` that is available to an unprivileged writer.
+/// Completes `token` with the bytes, or an errno. `-EAGAIN` when too many such calls hang.
+///
+/// # Safety
+/// `path` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token: u32) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let path = PathBuf::from(OsStr::from_bytes(unsafe { bytes(path, len) }));
+    with_core(|core| {
+        let wake = Arc::clone(&core.wake);
+        let job = move || match disk::available_bytes(&path) {
+            Ok(available) => wake.complete(token, 0, available.min(i64::MAX as u64) as i64),
+            Err(errno) => wake.complete(token, errno.raw_os_error(), 0),
+        };
+        core.jobs.run(job).map_or(-libc::EAGAIN, |()| 0)
+    })
+}
+
+/// Writes everything to disk and powers the guest off. Returns only when that failed.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_power_off() -> i32 {
+    guard(|| {
+        rustix::fs::sync();
+        match rustix::system::reboot(rustix::system::RebootCommand::PowerOff) {
+            Ok(()) => 0,
+            Err(errno) => -errno.raw_os_error(),
+        }
+    })
+}

@@ -1,0 +1,25 @@
+//! The native core of guestd: what only the guest's kernel can do.
+//!
+//! The core is mechanism. It knows file descriptors, process groups, bytes, offsets and clocks;
+//! it knows no HTTP, no JSON, no slugs and no phases. What the protocol means is TypeScript.
+//!
+//! Map:
+//! - `abi`      the border: panic guard, borrowed buffers, status codes
+//! - `exports`  every `extern "C"` function, a file a family
+//! - `core`     what one opened core owns, and the order in which it ends
+//! - `wake`     events for TypeScript, taken by one parked call
+//! - `reactor`  one thread that owns all pipes, pidfds and timers
+//! - `process`  spawning, captured output, the stream's ring, groups
+//! - `procfs`   one pass over /proc
+//! - `disk`, `jobs`, `clock`  free space, slow calls, time
+
+pub mod abi;
+pub mod clock;
+pub mod core;
+pub mod disk;
+mod exports;
+pub mod jobs;
+pub mod process;
+pub mod procfs;
+pub mod reactor;
+pub mod wake;

@@ -1,0 +1,361 @@
+//! The clone, and the child up to its exec.
+//!
+//! The child shares the daemon's memory (`CLONE_VM`) while the spawner thread waits for its exec
+//! (`CLONE_VFORK`). It therefore makes raw system calls only: glibc's own wrappers synchronise
+//! threads in shared memory, allocate, or run handlers that belong to the parent.
+#![allow(unsafe_code)]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::ptr;
+
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
+
+use super::request::Request;
+
+/// The step at which a start failed.
+#[repr(i64)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Making the pipes.
+    Pipes = 1,
+    /// The clone itself.
+    Clone = 2,
+    /// A session of its own.
+    Session = 3,
+    /// Descriptors 0, 1 and 2, and no other.
+    Descriptors = 4,
+    /// Dropping supplementary groups.
+    Groups = 5,
+    /// Becoming the group.
+    Group = 6,
+    /// Becoming the user.
+    User = 7,
+    /// The working directory.
+    Directory = 8,
+    /// Finding and starting the program.
+    Program = 9,
+}
+
+/// A start that failed; nothing of it is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Where.
+    pub step: Step,
+    /// The kernel's errno.
+    pub errno: i32,
+}
+
+/// The child's stack. It is reused: while a child is on it, the spawner thread is suspended.
+pub struct Stack {
+    base: *mut c_void,
+}
+
+const STACK_BYTES: usize = 64 << 10;
+const GUARD_BYTES: usize = 64 << 10;
+
+// SAFETY: Send demands that the mapping may be used from another thread: it belongs to this value
+// alone and memory is not tied to the thread that mapped it.
+unsafe impl Send for Stack {}
+
+impl Stack {
+    /// Maps a stack with a guard below it.
+    pub fn new() -> rustix::io::Result<Self> {
+        let length = STACK_BYTES + GUARD_BYTES;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: mmap_anonymous demands that no existing mapping is replaced: the address is
+        // left to the kernel.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), length, access, MapFlags::PRIVATE) }?;
+        let stack = Self { base };
+        // SAFETY: mprotect demands that nobody uses the range it closes: it was mapped just now.
+        unsafe { mprotect(base, GUARD_BYTES, MprotectFlags::empty()) }?;
+        Ok(stack)
+    }
+
+    fn top(&self) -> *mut c_void {
+        self.base.wrapping_byte_add(STACK_BYTES + GUARD_BYTES)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: munmap demands that nobody uses the range any more: children run on it only
+        // inside `clone_child`, which borrows the stack.
+        let _ = unsafe { munmap(self.base, STACK_BYTES + GUARD_BYTES) };
+    }
+}
+
+/// A started child: its pid and the pidfd that came with it.
+#[derive(Debug)]
+pub struct Child {
+    /// Process id, which is also its session's and group's.
+    pub pid: i32,
+    /// Refers to this very process whatever becomes of the number.
+    pub pidfd: OwnedFd,
+}
+
+/// What the child reads, prepared before the clone, and where it leaves its error.
+struct Plan {
+    argv: Vec<*const c_char>,
+    envp: Vec<*const c_char>,
+    candidates: Vec<*const c_char>,
+    cwd: *const c_char,
+    uid: Option<u32>,
+    gid: Option<u32>,
+    stdio: [RawFd; 3],
+    changed_signals: [bool; SIGNALS],
+    failed: Option<Failure>,
+}
+
+const SIGNALS: usize = 65;
+/// The kernel's own size of a signal set, in bytes.
+const SIGSET_BYTES: usize = 8;
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings
+        .iter()
+        .map(|text| text.as_ptr())
+        .chain([ptr::null()])
+        .collect()
+}
+
+/// Starts `request` with the given descriptors as its 0, 1 and 2. Returns once its exec succeeded
+/// or it failed; a child that failed is reaped.
+pub fn clone_child(
+    request: &Request,
+    stdio: [BorrowedFd<'_>; 3],
+    stack: &mut Stack,
+) -> Result<Child, Failure> {
+    // The kernel takes this number for "unchanged": nobody who asks for it means that.
+    for (id, step) in [(request.gid, Step::Group), (request.uid, Step::User)] {
+        if id == Some(u32::MAX) {
+            return Err(Failure {
+                step,
+                errno: libc::EINVAL,
+            });
+        }
+    }
+    let candidates = request.candidates();
+    let mut plan = Plan {
+        argv: pointers(&request.argv),
+        envp: pointers(&request.envp),
+        candidates: candidates.iter().map(|path| path.as_ptr()).collect(),
+        cwd: request.cwd.as_deref().map_or(ptr::null(), CStr::as_ptr),
+        uid: request.uid,
+        gid: request.gid,
+        stdio: stdio.map(|fd| fd.as_raw_fd()),
+        changed_signals: changed_signals(),
+        failed: None,
+    };
+    let mut pidfd: c_int = -1;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::CLONE_PIDFD | libc::SIGCHLD;
+    let plan_ptr: *mut Plan = &mut plan;
+    let old_mask = set_mask(u64::MAX);
+    // SAFETY: clone demands a stack that only the child uses and that outlives its use: `stack` is
+    // borrowed exclusively and CLONE_VFORK suspends this thread until the child has left it. It
+    // demands an entry that may run in shared memory: `child_main` makes raw system calls on
+    // memory prepared above and never unwinds. `plan` and `pidfd` outlive the call. All signals
+    // are blocked, so no handler of the parent runs in the child.
+    let pid = unsafe {
+        libc::clone(
+            child_main,
+            stack.top(),
+            flags,
+            plan_ptr.cast(),
+            &mut pidfd as *mut c_int,
+        )
+    };
+    let errno = std::io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EAGAIN);
+    set_mask(old_mask);
+    if pid < 0 {
+        return Err(Failure {
+            step: Step::Clone,
+            errno,
+        });
+    }
+    // SAFETY: from_raw_fd demands an open descriptor that nobody else owns: the kernel made it for
+    // this successful clone.
+    let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
+    // SAFETY: the read must see what the child wrote through the pointer: `plan` lives, and the
+    // child is past its exec or dead. Volatile, because the compiler saw no write.
+    match unsafe { ptr::read_volatile(&raw const (*plan_ptr).failed) } {
+        None => Ok(Child { pid, pidfd }),
+        Some(failure) => {
+            super::reap::reap(&pidfd);
+            Err(failure)
+        }
+    }
+}
+
+fn changed_signals() -> [bool; SIGNALS] {
+    let mut changed = [false; SIGNALS];
+    for (number, slot) in changed.iter_mut().enumerate().skip(1) {
+        // SAFETY: sigaction demands null or valid pointers: the old action is written to a zeroed
+        // local, nothing is changed.
+        unsafe {
+            let mut old: libc::sigaction = std::mem::zeroed();
+            let asked = libc::sigaction(number as c_int, ptr::null(), &mut old) == 0;
+            *slot = asked && old.sa_sigaction != libc::SIG_DFL;
+        }
+    }
+    changed
+}
+
+/// Sets this thread's mask and returns the old one. Raw, because glibc keeps two signals back.
+fn set_mask(mask: u64) -> u64 {
+    let mut old = 0u64;
+    let how = libc::SIG_SETMASK as c_long;
+    // SAFETY: rt_sigprocmask demands two sets of SIGSET_BYTES bytes: both are locals of that size.
+    unsafe {
+        libc::syscall(
+            libc::SYS_rt_sigprocmask,
+            how,
+            &raw const mask,
+            &raw mut old,
+            SIGSET_BYTES,
+        )
+    };
+    old
+}
+
+extern "C" fn child_main(plan: *mut c_void) -> c_int {
+    let plan: *mut Plan = plan.cast();
+    // SAFETY: the pointer is clone_child's own, to a plan that outlives this child; the parent's
+    // thread is suspended, so the access is exclusive. exit_group ends the child alone: it is a
+    // thread group of its own.
+    unsafe {
+        let failure = become_program(&*plan);
+        ptr::write_volatile(&raw mut (*plan).failed, Some(failure));
+        libc::syscall(libc::SYS_exit_group, 127 as c_long);
+    }
+    127
+}
+
+/// Makes the child what was asked for; returns only when it could not.
+///
+/// # Safety
+/// Runs in a child that shares memory with its suspended parent, with every signal blocked and
+/// pointers in `plan` that stay valid.
+unsafe fn become_program(plan: &Plan) -> Failure {
+    let fail = |step| Failure {
+        step,
+        errno: errno(),
+    };
+    // SAFETY: each system call below takes numbers, or pointers that the plan keeps valid as this
+    // function demands; none of them touches memory of the parent beyond the plan.
+    unsafe {
+        if libc::syscall(libc::SYS_setsid) < 0 {
+            return fail(Step::Session);
+        }
+        for (number, changed) in plan.changed_signals.iter().enumerate() {
+            if *changed {
+                // A kernel sigaction of all zeroes: SIG_DFL, no flags, no mask.
+                let default = [0u64; 4];
+                let (number, action) = (number as c_long, default.as_ptr());
+                let old: *mut u64 = ptr::null_mut();
+                libc::syscall(libc::SYS_rt_sigaction, number, action, old, SIGSET_BYTES);
+            }
+        }
+        if !take_descriptors(plan.stdio) {
+            return fail(Step::Descriptors);
+        }
+        if plan.uid.is_some() || plan.gid.is_some() {
+            let none: *const u32 = ptr::null();
+            if libc::syscall(libc::SYS_setgroups, 0 as c_long, none) < 0 {
+                return fail(Step::Groups);
+            }
+        }
+        if let Some(gid) = plan.gid {
+            let gid = gid as c_long;
+            if libc::syscall(libc::SYS_setresgid, gid, gid, gid) < 0 {
+                return fail(Step::Group);
+            }
+        }
+        if let Some(uid) = plan.uid {
+            let uid = uid as c_long;
+            if libc::syscall(libc::SYS_setresuid, uid, uid, uid) < 0 {
+                return fail(Step::User);
+            }
+        }
+        if !plan.cwd.is_null() && libc::syscall(libc::SYS_chdir, plan.cwd) < 0 {
+            return fail(Step::Directory);
+        }
+        set_mask(0);
+        Failure {
+            step: Step::Program,
+            errno: execute(plan),
+        }
+    }
+}
+
+/// Moves the three descriptors to 0, 1 and 2 and closes all others.
+///
+/// # Safety
+/// As [`become_program`].
+unsafe fn take_descriptors(stdio: [RawFd; 3]) -> bool {
+    // SAFETY: only descriptor numbers are passed; the table is the child's own copy, because
+    // CLONE_FILES is not given.
+    unsafe {
+        let mut sources = [0 as c_long; 3];
+        // First out of the way of 0..2, so that no move overwrites a source that is still needed.
+        for (source, fd) in sources.iter_mut().zip(stdio) {
+            let lowest = 3 as c_long;
+            *source = libc::syscall(
+                libc::SYS_fcntl,
+                fd as c_long,
+                libc::F_DUPFD as c_long,
+                lowest,
+            );
+            if *source < 0 {
+                return false;
+            }
+        }
+        for (target, source) in sources.iter().enumerate() {
+            if libc::syscall(libc::SYS_dup3, *source, target as c_long, 0 as c_long) < 0 {
+                return false;
+            }
+        }
+        libc::syscall(
+            libc::SYS_close_range,
+            3 as c_long,
+            u32::MAX as c_long,
+            0 as c_long,
+        ) == 0
+    }
+}
+
+/// Tries the candidates in order, as execvp does, but without its shell fallback.
+///
+/// # Safety
+/// As [`become_program`].
+unsafe fn execute(plan: &Plan) -> i32 {
+    let mut denied = false;
+    let mut last = libc::ENOENT;
+    for path in &plan.candidates {
+        // SAFETY: execve demands null-terminated arrays of C strings: the plan keeps them.
+        unsafe {
+            libc::syscall(
+                libc::SYS_execve,
+                *path,
+                plan.argv.as_ptr(),
+                plan.envp.as_ptr(),
+            );
+        }
+        last = errno();
+        match last {
+            libc::EACCES => denied = true,
+            libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {}
+            libc::ENAMETOOLONG | libc::ELOOP if plan.candidates.len() > 1 => {}
+            _ => return last,
+        }
+    }
+    if denied { libc::EACCES } else { last }
+}
+
+fn errno() -> i32 {
+    // SAFETY: __errno_location always gives the calling thread's own errno; in the child that is
+    // the suspended parent thread's, which looks at it only after a failed clone.
+    unsafe { *libc::__errno_location() }
+}

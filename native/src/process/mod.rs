@@ -1,0 +1,14 @@
+//! Commands: how they start, what they write, how their groups end.
+
+pub mod actor;
+pub mod capture;
+pub mod child;
+pub mod exec;
+mod group;
+pub mod log;
+mod output;
+pub mod reap;
+pub mod request;
+pub mod ring;
+pub mod spawner;
+mod stdin;

@@ -1,0 +1,237 @@
+//! One thread that owns every pipe, pidfd and timer of the execs.
+
+pub mod census;
+pub mod mailbox;
+pub mod poll;
+pub mod timers;
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use rustix::io::Errno;
+
+use crate::clock::boottime_ns;
+use crate::process::actor::{Actor, Waiter};
+use crate::wake::{Kind, Wake};
+use census::Desk;
+use mailbox::{Command, Mailbox};
+use poll::{Interest, Key, Poll};
+use timers::{Timer, Timers};
+
+/// Spans that the reactor keeps, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Spans {
+    /// From the leader's exit until its outcome is published though pipes are open.
+    pub linger_ns: u64,
+    /// From SIGTERM to SIGKILL.
+    pub grace_ns: u64,
+    /// From the arrival of a stdin write until it is given up.
+    pub stdin_ns: u64,
+}
+
+/// How much is read from a pipe at a time, in bytes.
+pub const READ_BYTES: usize = 256 << 10;
+
+/// What every actor works with.
+pub struct Context {
+    pub(crate) poll: Poll,
+    pub(crate) timers: Timers,
+    pub(crate) wake: Arc<Wake>,
+    pub(crate) desk: Desk,
+    pub(crate) spans: Spans,
+    pub(crate) draining: bool,
+    pub(crate) scratch: Box<[u8]>,
+    /// The operation that ends once this many groups more were ended.
+    pub(crate) ending: Option<(u32, usize)>,
+}
+
+impl Context {
+    /// A group that [`Command::EndAll`] waits for is done.
+    pub(crate) fn ended_one(&mut self) {
+        if let Some((token, left)) = &mut self.ending {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.wake.complete(*token, 0, 0);
+                self.ending = None;
+            }
+        }
+    }
+}
+
+/// Invariant: an exec is in `actors` from its start until it is collected, or until nothing of it
+/// is left to watch or signal.
+struct Reactor {
+    context: Context,
+    actors: HashMap<u32, Actor>,
+    mailbox: Arc<Mailbox>,
+    child_exits: OwnedFd,
+}
+
+/// Starts the reactor's thread. `child_exits` is the eventfd that SIGCHLD adds to.
+pub fn start(
+    mailbox: Arc<Mailbox>,
+    wake: Arc<Wake>,
+    desk: Desk,
+    spans: Spans,
+    child_exits: OwnedFd,
+) -> Result<JoinHandle<()>, Errno> {
+    let (poll, timers) = (Poll::new()?, Timers::new()?);
+    poll.add(mailbox.fd(), Key::Mailbox, Interest::Read)?;
+    poll.add(timers.fd(), Key::Timers, Interest::Read)?;
+    poll.add(&child_exits, Key::ChildExit, Interest::Read)?;
+    let scratch = vec![0; READ_BYTES].into_boxed_slice();
+    let (draining, ending) = (false, None);
+    let context = Context {
+        poll,
+        timers,
+        wake,
+        desk,
+        spans,
+        draining,
+        scratch,
+        ending,
+    };
+    let reactor = Reactor {
+        context,
+        actors: HashMap::new(),
+        mailbox,
+        child_exits,
+    };
+    let body = move || reactor.run();
+    thread::Builder::new()
+        .name("guestd-reactor".into())
+        .stack_size(256 << 10)
+        .spawn(body)
+        .map_err(|error| Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN)))
+}
+
+impl Reactor {
+    fn run(mut self) {
+        let mut ready = Vec::new();
+        loop {
+            let now = boottime_ns();
+            let next_pass = self.context.desk.dispatch(now);
+            self.context.timers.set(0, Timer::Census, next_pass);
+            // Neither can fail on descriptors that this thread owns, but for an interruption.
+            let _ = self.context.timers.arm();
+            let _ = self.context.poll.wait(&mut ready);
+            for (key, gone) in ready.drain(..) {
+                match key {
+                    Key::Mailbox => {}
+                    Key::Timers => self.context.timers.fired(),
+                    Key::ChildExit => {
+                        let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
+                        self.context.wake.notify(Kind::Orphans, 0);
+                    }
+                    Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
+                    Key::Output(exec, stream) => {
+                        self.with(exec, |actor, ctx| actor.output_ready(stream, ctx));
+                    }
+                    Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
+                    Key::Member(exec, pid) => {
+                        self.with(exec, |actor, ctx| actor.member_ended(pid, ctx));
+                    }
+                }
+            }
+            for command in self.mailbox.take() {
+                if matches!(command, Command::Stop) {
+                    return;
+                }
+                self.obey(command);
+            }
+            let now = boottime_ns();
+            while let Some((exec, timer)) = self.context.timers.pop(now) {
+                if timer != Timer::Census {
+                    self.with(exec, |actor, ctx| actor.due(timer, ctx));
+                }
+            }
+        }
+    }
+
+    /// Lets an actor work, and drops it once nothing is left to do. An event for an actor that is
+    /// gone comes from the same batch as its end, and means nothing any more.
+    fn with(&mut self, exec: u32, work: impl FnOnce(&mut Actor, &mut Context)) {
+        let Some(actor) = self.actors.get_mut(&exec) else {
+            return;
+        };
+        work(actor, &mut self.context);
+        if actor.is_done() {
+            self.actors.remove(&exec);
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Adopt(mut actor) => {
+                actor.adopted(&mut self.context);
+                self.actors.insert(actor.id(), *actor);
+            }
+            Command::Kill { exec, token } => {
+                if self.actors.contains_key(&exec) {
+                    let grace = self.context.spans.grace_ns;
+                    let waiter = Some(Waiter::Kill(token));
+                    self.with(exec, |actor, ctx| actor.escalate(grace, waiter, ctx));
+                } else {
+                    self.context.wake.complete(token, 0, 0);
+                }
+            }
+            Command::Stdin {
+                exec,
+                data,
+                eof,
+                token,
+            } => {
+                if self.actors.contains_key(&exec) {
+                    self.with(exec, |actor, ctx| actor.stdin_write(data, eof, token, ctx));
+                } else {
+                    self.context.wake.complete(token, libc::EPIPE, 0);
+                }
+            }
+            Command::Resume { exec } => self.with(exec, |actor, ctx| actor.resume(ctx)),
+            Command::Collect { exec } => self.with(exec, |actor, ctx| actor.collect(ctx)),
+            Command::EndAll { grace_ns, token } => self.end_all(grace_ns, token),
+            Command::KillAll { token } => {
+                self.actors.values().for_each(Actor::kill_now);
+                self.context.wake.complete(token, 0, 0);
+            }
+            Command::Drain => {
+                self.context.draining = true;
+                self.each(|actor, ctx| actor.resume(ctx));
+            }
+            Command::Census(Ok(members)) => {
+                let pgid_of = |exec| Some(self.actors.get(&exec)?.pgid());
+                let now = boottime_ns();
+                for (exec, pids) in self.context.desk.done(&members, pgid_of, now) {
+                    self.with(exec, |actor, ctx| actor.counted(&pids, ctx));
+                }
+            }
+            Command::Census(Err(_)) => self.context.desk.failed(boottime_ns()),
+            Command::Stop => {}
+        }
+    }
+
+    fn end_all(&mut self, grace_ns: u64, token: u32) {
+        let count = self
+            .actors
+            .values()
+            .filter(|actor| actor.may_signal())
+            .count();
+        // One more than there are, so that it cannot end before the last one was asked to.
+        self.context.ending = Some((token, count + 1));
+        self.each(|actor, ctx| {
+            if actor.may_signal() {
+                actor.escalate(grace_ns, Some(Waiter::EndAll), ctx);
+            }
+        });
+        self.context.ended_one();
+    }
+
+    fn each(&mut self, mut work: impl FnMut(&mut Actor, &mut Context)) {
+        let ids: Vec<u32> = self.actors.keys().copied().collect();
+        for exec in ids {
+            self.with(exec, &mut work);
+        }
+    }
+}
