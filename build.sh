@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# The one entry for everything: ./build.sh COMMAND. Idempotent, and quick when nothing has changed.
+set -euo pipefail
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
+tools=$root/.tools
+cd "$root"
+
+# One row a command: its name, the file under scripts/build/ that defines command_NAME, what it does.
+commands=(
+  "setup|setup|Deno, the native library and the bundle, whatever of them is missing or out of date"
+  "run|run|set up, then become the daemon, on 127.0.0.1:9000 unless GUESTD_LISTEN says otherwise"
+  "demo|run|a guided tour of a real daemon on a free port, which then serves until interrupted"
+  "test|test|set up, then every test, Rust and TypeScript; with arguments: deno test with them, alone"
+  "check|check|format, lint, types, documentation, clippy; changes nothing"
+)
+
+# shellcheck source=scripts/build/say.sh
+source "$root/scripts/build/say.sh"
+
+command_help() {
+  echo "usage: ./build.sh COMMAND [ARGUMENT...]"
+  echo
+  local row name file does
+  for row in "${commands[@]}"; do
+    IFS='|' read -r name file does <<<"$row"
+    printf '  %-8s %s\n' "$name" "$does"
+  done
+  printf '  %-8s %s\n' help "this text"
+}
+
+main() {
+  local wanted=${1:-help}
+  [ $# -eq 0 ] || shift
+  case $wanted in
+    help | -h | --help) command_help; return ;;
+  esac
+  local row name file does
+  for row in "${commands[@]}"; do
+    IFS='|' read -r name file does <<<"$row"
+    if [ "$name" = "$wanted" ]; then
+      # shellcheck source=/dev/null
+      source "$root/scripts/build/$file.sh"
+      "command_$name" "$@"
+      return
+    fi
+  done
+  command_help >&2
+  die "there is no command '$wanted'"
+}
+
+main "$@"

@@ -1,0 +1,73 @@
+# Finds or installs the pinned Deno. Afterwards $tools/bin/deno is it.
+
+deno_version=2.9.5
+deno=$tools/bin/deno
+
+# Everything that Deno caches stays in the checkout, so that an empty or read-only HOME will do.
+export DENO_DIR=$tools/deno_dir
+export DENO_NO_UPDATE_CHECK=1
+# An error of Deno's is about the sources; where in Deno it arose helps nobody here.
+unset RUST_BACKTRACE
+# The machine's own certificates count too: many a company signs its registry mirror itself.
+export DENO_TLS_CA_STORE=${DENO_TLS_CA_STORE:-system,mozilla}
+
+# deno_matches BINARY: it runs and is of the pinned minor version.
+deno_matches() {
+  local version
+  version=$(NO_COLOR=1 "$1" --version 2>/dev/null) || return 1
+  [[ $version == "deno ${deno_version%.*}."* ]]
+}
+
+# link_deno TARGET: a relative target is seen from $tools/bin.
+link_deno() {
+  mkdir -p "$tools/bin"
+  ln -sfn "$1" "$deno"
+}
+
+deno_from_npm() {
+  local package=@deno/linux-$1-glibc
+  command -v npm >/dev/null || return 1
+  say "installing Deno $deno_version from npm's package $package (some 40 MB)"
+  # Not with --prefix, which would hide npm's global configuration and with it the machine's registry settings.
+  mkdir -p "$tools/npm"
+  echo '{ "private": true }' >"$tools/npm/package.json"
+  (cd "$tools/npm" && quietly "$tools/log/npm.log" npm install --cache "$tools/npm-cache" --no-save \
+    --no-package-lock --ignore-scripts --no-audit --no-fund --no-update-notifier --loglevel=error \
+    "$package@$deno_version") || return 1
+  rm -rf "$tools/npm-cache"
+  chmod +x "$tools/npm/node_modules/$package/deno"
+  deno_matches "$tools/npm/node_modules/$package/deno" || return 1
+  link_deno "../npm/node_modules/$package/deno"
+}
+
+deno_from_pypi() {
+  local pip
+  if command -v pip3 >/dev/null; then pip=(pip3)
+  elif command -v pip >/dev/null; then pip=(pip)
+  elif python3 -m pip --version >/dev/null 2>&1; then pip=(python3 -m pip)
+  else return 1; fi
+  say "installing Deno $deno_version from PyPI's package deno (some 40 MB)"
+  quietly "$tools/log/pip.log" "${pip[@]}" install --target "$tools/pypi" --upgrade --no-deps --no-cache-dir \
+    --disable-pip-version-check --quiet "deno==$deno_version" || return 1
+  deno_matches "$tools/pypi/bin/deno" || return 1
+  link_deno ../pypi/bin/deno
+}
+
+ensure_deno() {
+  if [ -x "$deno" ] && deno_matches "$deno"; then return; fi
+  [ "$(uname -s)" = Linux ] || die "guestd runs on Linux only, this is $(uname -s)"
+  local arch on_path
+  case $(uname -m) in
+    x86_64) arch=x64 ;;
+    aarch64 | arm64) arch=arm64 ;;
+    *) die "Deno has no build for this processor ($(uname -m)): x86_64 or aarch64 is needed" ;;
+  esac
+  while read -r on_path; do
+    if deno_matches "$on_path"; then
+      link_deno "$on_path"
+      return
+    fi
+  done < <(type -aP deno)
+  deno_from_npm "$arch" || deno_from_pypi ||
+    die "Deno $deno_version is needed: put a deno ${deno_version%.*} on PATH, or npm or pip with their registry in reach"
+}

@@ -1,0 +1,24 @@
+# run and demo: both end by becoming another program, so that signals and the exit code are that program's.
+# shellcheck source=scripts/build/setup.sh
+source "$root/scripts/build/setup.sh"
+
+# Nobody's own machine gets a new identity: only an image switches that on.
+no_identity_repair() {
+  if [ "${GUESTD_IDENTITY_REPAIR:-off}" != off ]; then say "identity repair stays off outside an image"; fi
+  export GUESTD_IDENTITY_REPAIR=off
+}
+
+command_run() {
+  set_up
+  no_identity_repair
+  export GUESTD_LISTEN=${GUESTD_LISTEN:-127.0.0.1:9000}
+  exec "$root/scripts/guestd" "$@"
+}
+
+command_demo() {
+  set_up
+  no_identity_repair
+  exec "$deno" run --quiet --no-prompt --no-lock --no-remote --no-npm --allow-net=127.0.0.1 \
+    --allow-run=bash --allow-read="$root" --allow-write="$tools" --allow-env \
+    "$root/scripts/demo.ts" "$@"
+}

@@ -1,0 +1,78 @@
+# setup: brings Deno, the native library and the bundle up to date. What is up to date costs one look at mtimes.
+# shellcheck source=scripts/build/deno.sh
+source "$root/scripts/build/deno.sh"
+# shellcheck source=scripts/build/cargo.sh
+source "$root/scripts/build/cargo.sh"
+
+library=$root/dist/libguestd.so
+bundle=$root/dist/guestd.js
+stamps=$tools/stamps
+
+# fresh STAMP PRODUCT INPUT...: the product is there and nothing of the inputs is newer than the stamp, which
+# holds the time at which the build began. Directories count, so that a deleted file is noticed too.
+fresh() {
+  local stamp=$stamps/$1 product=$2 newer
+  shift 2
+  [ -e "$stamp" ] && [ -e "$product" ] || return 1
+  newer=$(find "$@" -path '*/target' -prune -o -newer "$stamp" -print -quit 2>/dev/null) || return 1
+  [ -z "$newer" ]
+}
+
+library_fresh() { fresh library "$library" native; }
+bundle_fresh() { fresh bundle "$bundle" src deno.json deno.lock "$deno" && [ ! "$deno" -nt "$stamps/bundle" ]; }
+
+begin_stamp() { mkdir -p "$stamps" dist && : >"$stamps/$1.new"; }
+# A stamp is renamed, not touched, at the end: a file edited during the build is newer than it.
+end_stamp() { mv "$stamps/$1.new" "$stamps/$1"; }
+
+build_library() {
+  ensure_cargo
+  say "building the native library (a minute or so the first time)"
+  begin_stamp library
+  local quiet=()
+  [ -t 2 ] || quiet=(--quiet)
+  if ! "$cargo" build --release --locked "${quiet[@]}" --manifest-path native/Cargo.toml --target-dir target >&2; then
+    command -v cc >/dev/null || die "cargo needs a C linker: install gcc or clang so that there is a cc on PATH"
+    say "the native library did not build"
+    exit 1
+  fi
+  # Renamed into place: a daemon that is running keeps the old file.
+  cp target/release/libguestd.so "$library.new"
+  mv "$library.new" "$library"
+  end_stamp library
+}
+
+build_bundle() {
+  say "bundling the daemon"
+  begin_stamp bundle
+  if ! "$deno" bundle --quiet --frozen --platform deno -o "$bundle.new" src/main.ts >&2; then
+    rm -f "$bundle.new"
+    say "the bundle did not build"
+    exit 1
+  fi
+  mv "$bundle.new" "$bundle"
+  end_stamp bundle
+}
+
+up_to_date() { [ -x "$deno" ] && library_fresh && bundle_fresh; }
+
+ensure_all() {
+  ensure_deno
+  library_fresh || build_library
+  bundle_fresh || build_bundle
+}
+
+# In a subshell that holds the lock: two builds at once take turns, and nothing that runs later inherits it.
+set_up() {
+  if up_to_date; then return; fi
+  mkdir -p "$tools"
+  (
+    if command -v flock >/dev/null && ! flock -n 9; then
+      say "waiting for another build in this checkout"
+      flock 9
+    fi
+    ensure_all
+  ) 9>"$tools/lock"
+}
+
+command_setup() { set_up; }

@@ -1,0 +1,135 @@
+import { decodeBase64 } from "./base64.ts";
+import { parseJson, parseJsonText } from "./json.ts";
+import { refusingPlainly } from "./refusal.ts";
+import { Mismatch, type Schema, text } from "./schema.ts";
+import {
+  BODY,
+  define,
+  dictionary,
+  nullable,
+  object,
+  required,
+  withDefault,
+} from "./schema_composite.ts";
+
+/** The platform's lifecycle hooks, in the order of the protocol. */
+export const HOOK_NAMES = ["ready", "validate", "run", "suspend", "resume", "terminate"] as const;
+
+/** One of the lifecycle hooks. */
+export type HookName = (typeof HOOK_NAMES)[number];
+
+/** Body of the run hook. */
+export interface RunHookEnvelope {
+  /** A string that itself holds a JSON object, {@link RunHook}. */
+  readonly runHookPayload: string | null;
+}
+
+/** What the run hook's payload carries. */
+export interface RunHook {
+  /** The per-VM bearer token. */
+  readonly agent_token: string;
+  /** Base environment of every later exec. */
+  readonly env: ReadonlyMap<string, string>;
+  /** Base64 of this VM's X25519 secret. */
+  readonly identity_seed: string | null;
+  /** Base64 of the caller's X25519 public key. */
+  readonly identity_host_public_key: string | null;
+}
+
+/** Both halves of the tunnel's identity, 32 bytes each. */
+export interface Identity {
+  /** This VM's X25519 secret. */
+  readonly seed: Uint8Array<ArrayBuffer>;
+  /** The caller's X25519 public key. */
+  readonly hostPublicKey: Uint8Array<ArrayBuffer>;
+}
+
+/** A decoded run hook. */
+export interface DecodedRunHook {
+  /** The token, not empty. */
+  readonly token: string;
+  /** The base environment as it was sent. */
+  readonly env: ReadonlyMap<string, string>;
+  /** The identity, when one was sent. */
+  readonly identity: Identity | null;
+}
+
+/** Schema of {@link RunHookEnvelope}. */
+export const RUN_HOOK_ENVELOPE: Schema<RunHookEnvelope> = define(
+  "RunHookEnvelope",
+  "Body of the run hook. A missing or null payload is refused with 400.",
+  object<RunHookEnvelope>({
+    runHookPayload: withDefault(
+      nullable(text()),
+      () => null,
+      null,
+      "A string that itself holds a JSON object, a RunHook.",
+    ),
+  }),
+);
+
+const KEY_TEXT = "32 bytes as padded base64, not all zero; with it goes the other identity key.";
+
+/** Schema of {@link RunHook}. */
+export const RUN_HOOK: Schema<RunHook> = define(
+  "RunHook",
+  "Payload of the run hook. Unknown keys are ignored. The platform allows 4096 bytes of UTF-8.",
+  object<RunHook>({
+    agent_token: required(text({ nonEmpty: true }), "The per-VM bearer token; installed once."),
+    env: withDefault(
+      dictionary(text()),
+      () => new Map(),
+      {},
+      "Base environment of every later exec. A name that no environment can hold is dropped.",
+    ),
+    identity_seed: withDefault(
+      nullable(text()),
+      () => null,
+      null,
+      `This VM's X25519 secret: ${KEY_TEXT}`,
+    ),
+    identity_host_public_key: withDefault(
+      nullable(text()),
+      () => null,
+      null,
+      `The caller's X25519 public key: ${KEY_TEXT}`,
+    ),
+  }),
+);
+
+/** Decodes the body of the run hook; throws a `PlainRefusal` with status 400 that quotes no value. */
+export function decodeRunHook(bytes: Uint8Array): DecodedRunHook {
+  return refusingPlainly(() => {
+    const envelope = RUN_HOOK_ENVELOPE.decode(parseJson(bytes, BODY), BODY);
+    if (envelope.runHookPayload === null) throw new Mismatch("runHookPayload is missing");
+    const payload = parseJsonText(envelope.runHookPayload, "runHookPayload");
+    const { agent_token, env, identity_seed, identity_host_public_key } = RUN_HOOK.decode(
+      payload,
+      "runHookPayload",
+    );
+    return {
+      token: agent_token,
+      env,
+      identity: decodeIdentity(identity_seed, identity_host_public_key),
+    };
+  });
+}
+
+function decodeIdentity(seed: string | null, hostPublicKey: string | null): Identity | null {
+  if (seed === null && hostPublicKey === null) return null;
+  if (seed === null) throw new Mismatch("runHookPayload.identity_seed is missing");
+  if (hostPublicKey === null) {
+    throw new Mismatch("runHookPayload.identity_host_public_key is missing");
+  }
+  return {
+    seed: decodeKey(seed, "runHookPayload.identity_seed"),
+    hostPublicKey: decodeKey(hostPublicKey, "runHookPayload.identity_host_public_key"),
+  };
+}
+
+function decodeKey(encoded: string, field: string): Uint8Array<ArrayBuffer> {
+  const key = decodeBase64(encoded, field);
+  if (key.length !== 32) throw new Mismatch(`${field} must be 32 bytes`);
+  if (key.every((byte) => byte === 0)) throw new Mismatch(`${field} must not be all zero`);
+  return key;
+}

@@ -1,0 +1,87 @@
+import { Mismatch } from "./schema.ts";
+
+/**
+ * Bodies below this many bytes are parsed unseen: whatever they hold, it takes less than some 60 bytes of heap for
+ * each byte. Larger ones are looked through first.
+ */
+const TRUSTED_BYTES = 1024 * 1024;
+const MAX_DEPTH = 512;
+const MAX_VALUES = 2_000_000;
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+const COMMA = 0x2c;
+const COLON = 0x3a;
+const OPEN_BRACKET = 0x5b;
+const CLOSE_BRACKET = 0x5d;
+const OPEN_BRACE = 0x7b;
+const CLOSE_BRACE = 0x7d;
+
+// V8's errors quote the input, so none of them leaves this module.
+const utf8 = new TextDecoder("utf-8", { fatal: true });
+
+/**
+ * Parses a body as JSON. Throws {@link Mismatch} naming `what` when it is not UTF-8, not JSON, or made to exhaust
+ * memory: sixteen MiB of brackets would otherwise take half a gigabyte of heap.
+ */
+export function parseJson(bytes: Uint8Array, what: string): unknown {
+  if (bytes.length > TRUSTED_BYTES) refuseBombs(bytes, what);
+  let decoded: string;
+  try {
+    decoded = utf8.decode(bytes);
+  } catch {
+    throw new Mismatch(`${what} is not valid UTF-8`);
+  }
+  return parseJsonText(decoded, what);
+}
+
+/** Parses a string as JSON; throws {@link Mismatch} naming `what`. */
+export function parseJsonText(source: string, what: string): unknown {
+  try {
+    return JSON.parse(source);
+  } catch {
+    throw new Mismatch(`${what} is not valid JSON`);
+  }
+}
+
+/** A marker made by `JSON.rawJSON`, which TypeScript's library does not know yet. */
+const rawJson = (JSON as unknown as { rawJSON(digits: string): unknown }).rawJSON;
+
+/** `value` as JSON text; a bigint becomes a number with all its digits. */
+export function encodeJson(value: unknown): string {
+  return JSON.stringify(
+    value,
+    (_key, item: unknown) => typeof item === "bigint" ? rawJson(item.toString()) : item,
+  );
+}
+
+function refuseBombs(bytes: Uint8Array, what: string): void {
+  let depth = 0;
+  let values = 0;
+  for (let index = 0; index < bytes.length; index++) {
+    const byte = bytes[index];
+    if (byte === QUOTE) {
+      index = endOfString(bytes, index);
+    } else if (byte === COMMA || byte === COLON) {
+      values++;
+    } else if (byte === OPEN_BRACE || byte === OPEN_BRACKET) {
+      values++;
+      if (++depth > MAX_DEPTH) throw new Mismatch(`${what} nests deeper than ${MAX_DEPTH} levels`);
+    } else if (byte === CLOSE_BRACE || byte === CLOSE_BRACKET) {
+      depth--;
+    }
+  }
+  if (values > MAX_VALUES) throw new Mismatch(`${what} holds more than ${MAX_VALUES} values`);
+}
+
+/** Index of the quote that ends the string begun at `start`, or the length where none does. */
+function endOfString(bytes: Uint8Array, start: number): number {
+  let end = bytes.indexOf(QUOTE, start + 1);
+  while (end !== -1) {
+    let backslashes = 0;
+    while (bytes[end - 1 - backslashes] === BACKSLASH) backslashes++;
+    if (backslashes % 2 === 0) return end;
+    end = bytes.indexOf(QUOTE, end + 1);
+  }
+  return bytes.length;
+}

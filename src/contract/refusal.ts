@@ -1,0 +1,122 @@
+import { Mismatch, type Schema, text } from "./schema.ts";
+import { define, object, required } from "./schema_composite.ts";
+
+/** A slug's status and what it tells the caller. */
+interface SlugRow {
+  readonly status: number;
+  readonly meaning: string;
+}
+
+/** The closed set of error slugs. */
+export const SLUGS = {
+  malformed_request: {
+    status: 400,
+    meaning: "The body, stream offset or tunnel port is not valid; the detail names the field.",
+  },
+  unknown_exec: {
+    status: 404,
+    meaning: "No exec under the id, or it was collected after its ack.",
+  },
+  still_running: { status: 409, meaning: "The exec is still running; nothing changed." },
+  already_acked: { status: 409, meaning: "The exec was acked before." },
+  spawn_failed: {
+    status: 500,
+    meaning: "The child could not be spawned; the detail names the step and the errno.",
+  },
+  stdin_write_timeout: {
+    status: 408,
+    meaning: "The child did not read in time; may be retried, some bytes may have been written.",
+  },
+  stdin_not_requested: { status: 409, meaning: "The exec was started without `stdin: true`." },
+  stdin_closed: {
+    status: 410,
+    meaning: "Stdin is closed, by an earlier eof or by the child; a retry never succeeds.",
+  },
+  stdin_write_too_large: {
+    status: 413,
+    meaning: "The decoded write exceeds `limits.max_stdin_write_bytes`.",
+  },
+  stdin_write_failed: {
+    status: 500,
+    meaning: "The write failed for a reason other than a broken pipe.",
+  },
+} as const satisfies Record<string, SlugRow>;
+
+/** One of the protocol's error slugs. */
+export type Slug = keyof typeof SLUGS;
+
+/** Body of a failing exec endpoint. */
+export interface ErrorBody {
+  /** One of the slugs; the only thing to branch on. */
+  readonly error: string;
+  /** Prose for logs. It never repeats what the caller sent. */
+  readonly detail: string;
+}
+
+/** Schema of {@link ErrorBody}. */
+export const ERROR_BODY: Schema<ErrorBody> = define(
+  "ErrorBody",
+  "Body of a failing exec endpoint. Branch on `error`; `detail` is prose for logs.",
+  object<ErrorBody>({
+    error: required(text({ choices: Object.keys(SLUGS) })),
+    detail: required(text()),
+  }),
+);
+
+/** A request that is answered with an {@link ErrorBody} as JSON. */
+export class Refusal extends Error {
+  /** Slug of the answer. */
+  readonly slug: Slug;
+  /** HTTP status that belongs to the slug. */
+  readonly status: number;
+  /** Prose of the answer; holds nothing of the request's values. */
+  readonly detail: string;
+
+  /** Makes the refusal that `slug` stands for. */
+  constructor(slug: Slug, detail: string) {
+    super(`${slug}: ${detail}`);
+    this.name = "Refusal";
+    this.slug = slug;
+    this.status = SLUGS[slug].status;
+    this.detail = detail;
+  }
+
+  /** The answer's body. */
+  body(): ErrorBody {
+    return { error: this.slug, detail: this.detail };
+  }
+}
+
+/** A request that is answered with one line of `text/plain`. */
+export class PlainRefusal extends Error {
+  /** HTTP status of the answer. */
+  readonly status: number;
+  /** The line, without its end; holds nothing of the request's values. */
+  readonly text: string;
+
+  /** Makes a refusal with the given status and line. */
+  constructor(status: number, text: string) {
+    super(text);
+    this.name = "PlainRefusal";
+    this.status = status;
+    this.text = text;
+  }
+}
+
+/** Runs `decode` and turns its {@link Mismatch} into the {@link Refusal} `malformed_request`. */
+export function refusing<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    throw error instanceof Mismatch ? new Refusal("malformed_request", error.message) : error;
+  }
+}
+
+/** Runs `decode` and turns its {@link Mismatch} into a {@link PlainRefusal} with status 400. */
+export function refusingPlainly<T>(decode: () => T): T {
+  try {
+    return decode();
+  } catch (error) {
+    throw error instanceof Mismatch ? new PlainRefusal(400, error.message) : error;
+  }
+}

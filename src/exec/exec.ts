@@ -1,0 +1,98 @@
+import type { Phase } from "../contract/exec.ts";
+import type { NativeExec } from "../native/exec.ts";
+import type { Facts } from "../native/layout.ts";
+
+/**
+ * A registered command.
+ *
+ * Invariants:
+ * - what its process did is asked of the core each time, so that no copy can drift; only `acked`
+ *   and what follows from it live here;
+ * - check and change of `acked` happen without an await between them;
+ * - captured output is freed once it is acked and nobody reads it any more.
+ */
+export class Exec {
+  /** Id minted by the caller. */
+  readonly id: string;
+  /** Whether it was started with a stdin pipe. */
+  readonly hasStdin: boolean;
+  /** Whether its group is ended after its leader. */
+  readonly reap: boolean;
+  /** Its side in the core. */
+  readonly native: NativeExec;
+  readonly #startedMs = performance.now();
+  readonly #waiting = new Set<() => void>();
+  #kill: Promise<boolean> | undefined;
+  #readers = 0;
+  #acked = false;
+
+  /** A command that was just started. */
+  constructor(id: string, hasStdin: boolean, reap: boolean, native: NativeExec) {
+    this.id = id;
+    this.hasStdin = hasStdin;
+    this.reap = reap;
+    this.native = native;
+    native.onPublished(() => this.stopWaiting());
+  }
+
+  /** What the core knows of it. */
+  get facts(): Facts {
+    return this.native.facts();
+  }
+
+  /** Where it is in its life. */
+  get phase(): Phase {
+    if (this.#acked) return "acked";
+    return this.native.published ? "exited" : "running";
+  }
+
+  /** Milliseconds since its start, on a clock that never jumps. */
+  get ageMs(): number {
+    return performance.now() - this.#startedMs;
+  }
+
+  /** Waits until its outcome is published or {@link stopWaiting} is called, at most `ms`. */
+  async untilPublished(ms: number): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, ms);
+    this.#waiting.add(resolve);
+    await promise;
+    this.#waiting.delete(resolve);
+    clearTimeout(timer);
+  }
+
+  /** Lets everybody go who waits for the outcome. */
+  stopWaiting(): void {
+    for (const resolve of this.#waiting) resolve();
+  }
+
+  /** Ends its group; whether it had a live member. Who asks meanwhile shares the escalation. */
+  kill(): Promise<boolean> {
+    this.#kill ??= this.native.kill().finally(() => this.#kill = undefined);
+    return this.#kill;
+  }
+
+  /** Marks it acked; the captured output is freed once nobody reads it. */
+  ack(): void {
+    this.#acked = true;
+    this.#releaseIfUnread();
+  }
+
+  /** Keeps the captured output until the answer is disposed of. */
+  hold(): Disposable {
+    this.#readers++;
+    let held = true;
+    return {
+      [Symbol.dispose]: (): void => {
+        if (!held) return;
+        held = false;
+        this.#readers--;
+        this.#releaseIfUnread();
+      },
+    };
+  }
+
+  #releaseIfUnread(): void {
+    if (this.#acked && this.#readers === 0) this.native.release();
+  }
+}

@@ -1,0 +1,51 @@
+import type { StartRequest } from "../contract/exec.ts";
+import { errnoText } from "../native/errno.ts";
+import { SpawnError } from "../native/exec.ts";
+import type { Spawn } from "../native/layout.ts";
+import { childEnvironment, type Variables } from "./environment.ts";
+import { type PasswdLookup, primaryGid } from "./passwd.ts";
+
+/** Where a command's environment and identity come from, besides its request. */
+export interface LaunchSources {
+  /** Names let through from the daemon's own environment. */
+  readonly inherit: readonly string[];
+  /** The daemon's own environment. */
+  readonly daemonEnv: (name: string) => string | undefined;
+  /** Knows users by their id. */
+  readonly passwd: PasswdLookup;
+  /** The daemon's own user id. */
+  readonly ownUid: number;
+  /** What the run hook installed. */
+  readonly baseEnvironment: () => Variables;
+}
+
+/** What the core is to start for a request. */
+export function spawnOf(request: StartRequest, sources: LaunchSources): Spawn {
+  const { inherit, daemonEnv, passwd, ownUid, baseEnvironment } = sources;
+  const { user, group } = request;
+  const argv = request.shell ? ["/bin/sh", "-c", request.command[0] ?? ""] : request.command;
+  return {
+    argv,
+    environment: childEnvironment({
+      inherit,
+      daemonEnv,
+      passwd,
+      uid: user ?? ownUid,
+      base: baseEnvironment(),
+      request: request.env,
+    }),
+    cwd: request.cwd,
+    uid: user,
+    gid: group ?? (user === null ? null : primaryGid(passwd, user)),
+    stdin: request.stdin,
+    reap: request.reap_group_on_exit,
+    timeoutSecs: request.timeout_sec,
+  };
+}
+
+/** A failed start in words that repeat nothing of the request. */
+export function spawnFailure(error: unknown): string {
+  if (!(error instanceof SpawnError)) return "cannot start: the daemon failed; its log says where";
+  const cause = error.errno > 0 ? errnoText(error.errno) : `internal error ${error.errno}`;
+  return `cannot ${error.step}: ${cause}`;
+}

@@ -1,0 +1,152 @@
+import type { StartRequest } from "../contract/exec.ts";
+import { Refusal } from "../contract/refusal.ts";
+import type { ProcGroup } from "../contract/system.ts";
+import type { Log } from "../log.ts";
+import type { Core } from "../native/core.ts";
+import { NativeExec } from "../native/exec.ts";
+import { StreamReader } from "../native/stream.ts";
+import { liveMembers } from "../native/system.ts";
+import { Collector } from "./collector.ts";
+import { Exec } from "./exec.ts";
+import { type LaunchSources, spawnFailure, spawnOf } from "./launch.ts";
+
+/** What the registry is made with. */
+export interface RegistryOptions {
+  /** Starts and watches the commands. */
+  readonly core: Core;
+  /** Where environments and identities come from. */
+  readonly sources: LaunchSources;
+  /** How long an acked exec is kept, in seconds. */
+  readonly ttlSecs: number;
+  /** Where failed starts are logged. */
+  readonly log: Log;
+}
+
+/** A start under way or done; `exec` is there once it succeeded. */
+interface Entry {
+  readonly started: Promise<Exec>;
+  exec?: Exec;
+}
+
+/**
+ * The registered execs, in the order of their starts.
+ *
+ * Invariant: an id is in `#entries` from before the first await of its start until the start
+ * failed or the exec was collected; so there is one child an id, however many starts race.
+ */
+export class Registry implements Disposable {
+  readonly #core: Core;
+  readonly #sources: LaunchSources;
+  readonly #log: Log;
+  readonly #entries = new Map<string, Entry>();
+  readonly #collector: Collector<Exec>;
+  #draining = false;
+
+  /** An empty registry. */
+  constructor({ core, sources, ttlSecs, log }: RegistryOptions) {
+    this.#core = core;
+    this.#sources = sources;
+    this.#log = log;
+    this.#collector = new Collector(ttlSecs * 1000, (exec) => this.#collect(exec));
+  }
+
+  /** Starts a command, or finds the one that the id started. Throws `spawn_failed`. */
+  start(request: StartRequest): Promise<Exec> {
+    const known = this.#entries.get(request.exec_id);
+    if (known !== undefined) return known.started;
+    const entry: Entry = { started: this.#launch(request) };
+    this.#entries.set(request.exec_id, entry);
+    entry.started.then(
+      (exec) => entry.exec = exec,
+      () => this.#entries.delete(request.exec_id),
+    );
+    return entry.started;
+  }
+
+  /** The exec of an id, once its start succeeded. Throws `unknown_exec`. */
+  async get(id: string | undefined): Promise<Exec> {
+    const entry = id === undefined ? undefined : this.#entries.get(id);
+    // A start that is under way is waited for, and one that fails leaves no exec.
+    const exec = entry?.exec ?? await entry?.started.catch(() => undefined);
+    if (exec === undefined) throw new Refusal("unknown_exec", "no exec is registered under the id");
+    return exec;
+  }
+
+  /** Marks an exec acked; it is collected when its time has passed. Throws the 409 refusals. */
+  ack(exec: Exec): void {
+    const { phase } = exec;
+    if (phase === "running") throw new Refusal("still_running", "the exec has not ended yet");
+    if (phase === "acked") throw new Refusal("already_acked", "the exec was acked before");
+    exec.ack();
+    this.#collector.add(exec);
+  }
+
+  /** Attaches a reader to an exec's stream. */
+  subscribe(exec: Exec, offset: bigint): StreamReader {
+    return new StreamReader(this.#core, exec.native, offset);
+  }
+
+  /** How many execs there are, and whether one has not published its outcome. */
+  count(): { readonly busy: boolean; readonly count: number } {
+    const entries = [...this.#entries.values()];
+    const busy = entries.some(({ exec }) => exec === undefined || exec.phase === "running");
+    return { busy, count: entries.length };
+  }
+
+  /** Every exec and who lives in its group. */
+  async procs(): Promise<ProcGroup[]> {
+    const members = await liveMembers(this.#core);
+    const execs = [...this.#entries.values()].flatMap(({ exec }) => exec ?? []);
+    return execs.map((exec) => {
+      const { pid, startedAt, exited } = exec.facts;
+      return {
+        exec_id: exec.id,
+        pgid: pid,
+        started_at: startedAt,
+        child_exited: exited,
+        reap: exec.reap,
+        pids: members.get(exec.native.id) ?? [],
+      };
+    });
+  }
+
+  /** Whether polls are held no longer. */
+  get draining(): boolean {
+    return this.#draining;
+  }
+
+  /** Lets every held poll go, now and later. */
+  drain(): void {
+    this.#draining = true;
+    for (const { exec } of this.#entries.values()) exec?.stopWaiting();
+  }
+
+  /** Whether every exec has published its outcome; if not, ends when all have, or after `ms`. */
+  async settled(ms: number): Promise<void> {
+    const running = [...this.#entries.values()].flatMap(({ exec }) =>
+      exec?.phase === "running" ? [exec.untilPublished(ms)] : []
+    );
+    await Promise.all(running);
+  }
+
+  /** Collects nothing any more. */
+  [Symbol.dispose](): void {
+    this.#collector[Symbol.dispose]();
+  }
+
+  async #launch(request: StartRequest): Promise<Exec> {
+    try {
+      const native = await NativeExec.start(this.#core, spawnOf(request, this.#sources));
+      return new Exec(request.exec_id, request.stdin, request.reap_group_on_exit, native);
+    } catch (error) {
+      const detail = spawnFailure(error);
+      this.#log.info("a command could not be started", { detail });
+      throw new Refusal("spawn_failed", detail);
+    }
+  }
+
+  #collect(exec: Exec): void {
+    this.#entries.delete(exec.id);
+    exec.native.collect();
+  }
+}

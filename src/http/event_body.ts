@@ -1,0 +1,114 @@
+import type { ExitEvent } from "../contract/stream.ts";
+import type { StreamReader, StreamRecord } from "../native/stream.ts";
+import { exitFrame, gapFrame, keepaliveFrame, outputFrameBound, writeOutputFrame } from "./sse.ts";
+
+/** The longest span that setTimeout takes, in milliseconds. */
+const MAX_TIMEOUT_MS = 2 ** 31 - 1;
+
+/** What the body of a stream is made of. */
+export interface EventBodyOptions {
+  /** Reads the exec's stream; the body disposes of it. */
+  readonly reader: StreamReader;
+  /** How the exec ended, once the reader is at its end. */
+  readonly exit: () => ExitEvent;
+  /** A comment is sent after this time without an event, in milliseconds. */
+  readonly keepaliveMs: number;
+  /** Called once, when the body ended or its caller left. */
+  readonly onEnd: () => void;
+}
+
+/**
+ * The body of an event stream: pulled by the connection, so that a slow caller costs no memory.
+ *
+ * Invariant: the reader is attached until the exit was sent, the caller left or `close` was called.
+ */
+export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer>> {
+  readonly #options: EventBodyOptions;
+  #controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
+  #wakened: (() => void) | undefined;
+  #ended = false;
+
+  /** A body that has sent nothing yet. */
+  constructor(options: EventBodyOptions) {
+    this.#options = options;
+  }
+
+  /** Remembers where to send. */
+  start(controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>): void {
+    this.#controller = controller;
+  }
+
+  /** Sends what there is; waits if there is nothing, and says so after a while. */
+  async pull(controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>): Promise<void> {
+    while (!this.#ended) {
+      const records = this.#options.reader.next();
+      if (records.length > 0) {
+        controller.enqueue(this.#frames(records));
+        if (records.at(-1)?.kind === "end") this.close();
+        return;
+      }
+      if (!await this.#readable() && !this.#ended) {
+        controller.enqueue(keepaliveFrame());
+        return;
+      }
+    }
+  }
+
+  /** The caller left. */
+  cancel(): void {
+    this.#end();
+  }
+
+  /** Ends the body where it is. */
+  close(): void {
+    if (this.#ended) return;
+    this.#end();
+    this.#controller?.close();
+  }
+
+  /** Waits for something to read; false when there was nothing for the keepalive's time. */
+  async #readable(): Promise<boolean> {
+    const { promise, resolve } = Promise.withResolvers<boolean>();
+    const wait = Math.min(this.#options.keepaliveMs, MAX_TIMEOUT_MS);
+    const timer = setTimeout(() => resolve(false), wait);
+    this.#wakened = () => resolve(true);
+    this.#options.reader.whenReadable(this.#wakened);
+    const readable = await promise;
+    clearTimeout(timer);
+    return readable;
+  }
+
+  #frames(records: readonly StreamRecord[]): Uint8Array<ArrayBuffer> {
+    const tails: Uint8Array<ArrayBuffer>[] = [];
+    let bound = 0;
+    for (const record of records) {
+      if (record.kind === "stdout" || record.kind === "stderr") {
+        bound += outputFrameBound(record.bytes.length);
+        continue;
+      }
+      const tail = record.kind === "gap" ? gapFrame(record) : exitFrame(this.#options.exit());
+      bound += tail.length;
+      tails.push(tail);
+    }
+    const target = new Uint8Array(bound);
+    let at = 0;
+    for (const record of records) {
+      if (record.kind === "stdout" || record.kind === "stderr") {
+        at += writeOutputFrame(target, at, record.offset, record.kind, record.bytes);
+        continue;
+      }
+      const tail = tails.shift() ?? new Uint8Array();
+      target.set(tail, at);
+      at += tail.length;
+    }
+    return target.subarray(0, at);
+  }
+
+  #end(): void {
+    if (this.#ended) return;
+    this.#ended = true;
+    this.#wakened?.();
+    this.#options.reader[Symbol.dispose]();
+    this.#options.onEnd();
+  }
+}

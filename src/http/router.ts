@@ -1,0 +1,146 @@
+import type { Limits } from "../contract/limits.ts";
+import { PlainRefusal, Refusal } from "../contract/refusal.ts";
+import type { RouteName, RouteRow } from "../contract/rows.ts";
+import { Mismatch } from "../contract/schema.ts";
+import { VERSION } from "../contract/version.ts";
+import type { Log } from "../log.ts";
+import { BodyLost } from "./body.ts";
+import { drainBody } from "./drain.ts";
+import { refuseEntry, type TokenSource } from "./gate.ts";
+import { Query } from "./query.ts";
+import { json, text } from "./respond.ts";
+import { Roster } from "./roster.ts";
+import { cutTarget } from "./target.ts";
+
+/** A request that found its route and passed the gate. */
+export interface Call {
+  /** The request; nothing of its body is read. */
+  readonly request: Request;
+  /** The route. */
+  readonly row: RouteRow;
+  /** The `{id}` of the path, decoded; undefined when it cannot be decoded or the path has none. */
+  readonly id: string | undefined;
+  /** The query. */
+  readonly query: Query;
+  /** Deno's facts about the connection. */
+  readonly info: Deno.ServeHandlerInfo;
+}
+
+/** Answers one route. May throw a `Refusal`, a `PlainRefusal` or a `Mismatch`; all else is an unexpected failure. */
+export type Handler = (call: Call) => Response | Promise<Response>;
+
+/** One handler for each route. */
+export type Handlers = Readonly<Record<RouteName, Handler>>;
+
+/** What a router needs. */
+export interface RouterOptions {
+  /** Limits in force. */
+  readonly limits: Limits;
+  /** Path prefix of the hooks. */
+  readonly hookPrefix: string;
+  /** Name of the header that carries the version on every answer. */
+  readonly versionHeader: string;
+  /** One handler for each route. */
+  readonly handlers: Handlers;
+  /** The installed token. */
+  readonly token: TokenSource;
+  /** Where failures are logged. */
+  readonly log: Log;
+  /** Whether the daemon drains: every answer then says `Connection: close`. */
+  readonly draining?: () => boolean;
+}
+
+/** What `Deno.serve` is given. */
+export interface Router {
+  /** Answers a request; never rejects. */
+  readonly serve: Deno.ServeHandler;
+  /** For `Deno.serve`'s option of that name: answers what failed outside of {@link serve}. */
+  readonly onError: (error: unknown) => Response;
+}
+
+/** Makes the router: path before method, method before auth, auth before query and body. */
+export function createRouter(options: RouterOptions): Router {
+  const { limits, versionHeader, token, handlers, log } = options;
+  const roster = new Roster(options.hookPrefix);
+
+  /** The one place that finishes an answer, so that each carries the version exactly once. */
+  function finish(response: Response, close: boolean): Response {
+    response.headers.set(versionHeader, VERSION);
+    if (close) response.headers.set("connection", "close");
+    return response;
+  }
+
+  async function answer(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
+    const target = cutTarget(request.url, request.headers.get("host"));
+    if (target === undefined) return text(400, "The authority must be host[:port].");
+    const fits = roster.find(target.path);
+    if (fits.length === 0) return text(404, "No such route.");
+    const fit = fits.find(({ row }) => row.method === request.method);
+    if (fit === undefined) {
+      const allow = fits.map(({ row }) => row.method).join(", ");
+      return text(405, "The route has no such method.", { allow });
+    }
+    const { row, id } = fit;
+    try {
+      if (row.auth === "Bearer") {
+        const refusal = refuseEntry(request, token);
+        if (refusal !== undefined) return refusal;
+      }
+      const call: Call = { request, row, id, query: new Query(target.query), info };
+      return await handlers[row.name](call);
+    } catch (error) {
+      return answerError(error, row, log);
+    }
+  }
+
+  return {
+    async serve(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
+      const response = await answer(request, info);
+      // After an upgrade the request is no longer there to be looked at.
+      if (response.status === 101) return finish(response, false);
+      const close = await drainBody(request, limits.max_drain_bytes);
+      return finish(response, close || options.draining?.() === true);
+    },
+    onError(error: unknown): Response {
+      logFailure(log, "an answer failed", "", error);
+      return finish(text(500, "The daemon failed to answer."), false);
+    },
+  };
+}
+
+function answerError(error: unknown, row: RouteRow, log: Log): Response {
+  if (error instanceof Refusal) return json(error.status, error.body());
+  if (error instanceof PlainRefusal) return text(error.status, error.text);
+  if (error instanceof Mismatch) return answerMismatch(error, row);
+  if (error instanceof BodyLost) {
+    log.debug("a request's body ended early", { route: row.name });
+    return text(400, "The body ended early.");
+  }
+  logFailure(log, "a handler failed", row.name, error);
+  return answerFailure(row);
+}
+
+/** The answer to a query that does not decode: with a slug where the protocol has one. */
+function answerMismatch(error: Mismatch, row: RouteRow): Response {
+  const slugged = row.statuses.some((status) => status.error === "malformed_request");
+  return slugged
+    ? json(400, new Refusal("malformed_request", error.message).body())
+    : text(400, error.message);
+}
+
+/** The answer to a failure that nobody foresaw. A hook that is not answered with 200 kills the VM. */
+function answerFailure(row: RouteRow): Response {
+  const detail = "the daemon failed unexpectedly; its log says where";
+  if (row.name === "exec_start") return json(500, new Refusal("spawn_failed", detail).body());
+  if (row.name === "exec_stdin") return json(500, new Refusal("stdin_write_failed", detail).body());
+  if (row.auth === "PlatformHook" && row.request === null) return new Response(null);
+  return text(500, "The daemon failed unexpectedly; its log says where.");
+}
+
+/** Logs an error by its kind and place: a message may quote what the caller sent. */
+function logFailure(log: Log, msg: string, route: string, error: unknown): void {
+  const kind = error instanceof Error ? error.name : typeof error;
+  const frames = error instanceof Error ? (error.stack ?? "").split("\n") : [];
+  const at = frames.filter((line) => line.startsWith("    at ")).slice(0, 8);
+  log.error(msg, { route, kind, at: at.map((line) => line.trim()).join(" < ") });
+}

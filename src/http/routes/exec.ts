@@ -1,0 +1,115 @@
+import {
+  decodeStart,
+  decodeStdin,
+  type KillResponse,
+  type PollResponse,
+  type StartResponse,
+  type StdinResponse,
+} from "../../contract/exec.ts";
+import type { Limits } from "../../contract/limits.ts";
+import type { Exec } from "../../exec/exec.ts";
+import { outcomePieces } from "../../exec/outcome.ts";
+import type { Registry } from "../../exec/registry.ts";
+import { writeStdin } from "../../exec/stdin.ts";
+import { readStartBody, readStdinBody } from "../body.ts";
+import { json } from "../respond.ts";
+import type { Handlers } from "../router.ts";
+
+/** Until this age a running exec's poll is held: one that polls once a second sees a short command. */
+const YOUNG_MS = 100;
+/** Captured output up to here is answered as one piece. */
+const SMALL_BYTES = 32 * 1024;
+
+/** What the exec routes need. */
+export interface ExecRoutesOptions {
+  /** The registered execs. */
+  readonly registry: Registry;
+  /** Limits in force. */
+  readonly limits: Limits;
+}
+
+/** The routes of single commands, but for the stream. */
+export type ExecRoutes = Pick<
+  Handlers,
+  "exec_start" | "exec_poll" | "exec_ack" | "exec_kill" | "exec_stdin"
+>;
+
+/** Makes the handlers of start, poll, ack, kill and stdin. */
+export function execRoutes({ registry, limits }: ExecRoutesOptions): ExecRoutes {
+  return {
+    async exec_start({ request }): Promise<Response> {
+      const decoded = decodeStart(await readStartBody(request, limits));
+      const exec = await registry.start(decoded);
+      const response: StartResponse = { exec_id: exec.id, phase: exec.phase };
+      return json(200, response);
+    },
+
+    async exec_poll({ id }): Promise<Response> {
+      const exec = await registry.get(id);
+      const young = YOUNG_MS - exec.ageMs;
+      if (exec.phase === "running" && young > 0 && !registry.draining) {
+        await exec.untilPublished(young);
+      }
+      if (exec.phase === "exited") return outcomeAnswer(exec);
+      const response: PollResponse = { exec_id: exec.id, phase: exec.phase };
+      return json(200, response);
+    },
+
+    async exec_ack({ id }): Promise<Response> {
+      const exec = await registry.get(id);
+      // Held before the ack frees it; nothing comes between, for there is no await.
+      const hold = exec.hold();
+      try {
+        registry.ack(exec);
+        return outcomeAnswer(exec);
+      } finally {
+        hold[Symbol.dispose]();
+      }
+    },
+
+    async exec_kill({ id }): Promise<Response> {
+      const exec = await registry.get(id);
+      const response: KillResponse = { exec_id: exec.id, killed: await exec.kill() };
+      return json(200, response);
+    },
+
+    async exec_stdin({ id, request }): Promise<Response> {
+      const write = decodeStdin(await readStdinBody(request, limits));
+      const exec = await registry.get(id);
+      const written = await writeStdin(exec, write, limits.max_stdin_write_bytes);
+      const response: StdinResponse = { exec_id: exec.id, written, eof: write.eof };
+      return json(200, response);
+    },
+  };
+}
+
+/** The outcome, in pieces as the caller takes them; its memory is kept until the last one. */
+function outcomeAnswer(exec: Exec): Response {
+  const { exitCode, signal, truncated, writersMayBeAlive, captured } = exec.facts;
+  const pieces = outcomePieces({
+    exec_id: exec.id,
+    phase: exec.phase,
+    exit_code: exitCode,
+    signal,
+    truncated,
+    writers_may_be_alive: writersMayBeAlive,
+  }, exec.native);
+  const headers = { "content-type": "application/json" };
+  if (captured[0] + captured[1] <= SMALL_BYTES) {
+    return new Response([...pieces].join(""), { headers });
+  }
+  const hold = exec.hold();
+  const encoder = new TextEncoder();
+  const body = new ReadableStream<Uint8Array>({
+    pull(controller): void {
+      const { done, value } = pieces.next();
+      if (!done) return controller.enqueue(encoder.encode(value));
+      hold[Symbol.dispose]();
+      controller.close();
+    },
+    cancel(): void {
+      hold[Symbol.dispose]();
+    },
+  }, { highWaterMark: 0 });
+  return new Response(body, { headers });
+}

@@ -1,0 +1,72 @@
+import { helpText, readConfig } from "./config.ts";
+import { schemaDocument } from "./contract/document.ts";
+import { encodeJson } from "./contract/json.ts";
+import { VERSION } from "./contract/version.ts";
+import { Daemon } from "./daemon.ts";
+import { Log } from "./log.ts";
+
+const env = (name: string): string | undefined => Deno.env.get(name);
+
+/** Runs `guestd` with its arguments and gives the exit code. */
+async function main(args: readonly string[]): Promise<number> {
+  const { config, warnings } = readConfig(env);
+  const [option, ...more] = args;
+  if (option === "--version" && more.length === 0) return print(VERSION);
+  if (option === "--help" && more.length === 0) return print(helpText().trimEnd());
+  if (option === "--print-schema" && more.length === 0) {
+    return print(encodeJson(schemaDocument(config)));
+  }
+  if (option !== undefined) {
+    await Deno.stderr.write(new TextEncoder().encode(`guestd: unknown arguments; try --help\n`));
+    return 2;
+  }
+  const log = new Log(config.logLevel);
+  for (const warning of warnings) log.warn(warning);
+  return await serve(new Daemon({ config, library: libraryPath(), log, env }), log);
+}
+
+async function serve(daemon: Daemon, log: Log): Promise<number> {
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    Deno.addSignalListener(signal, () => daemon.terminate(signal));
+  }
+  // One request's failure must not take the guest's only control API with it.
+  globalThis.addEventListener("unhandledrejection", (event) => {
+    event.preventDefault();
+    log.error("a promise was rejected and nobody cared", { kind: kindOf(event.reason) });
+  });
+  globalThis.addEventListener("error", (event) => {
+    event.preventDefault();
+    log.error("an exception was not caught", { kind: kindOf(event.error) });
+  });
+  daemon.listen();
+  await daemon.ended;
+  if (Deno.pid === 1) daemon.powerOff();
+  return 0;
+}
+
+function kindOf(error: unknown): string {
+  return error instanceof Error ? error.name : typeof error;
+}
+
+/** The native library lies beside the bundle, unless the environment says otherwise. */
+function libraryPath(): string | URL {
+  return env("GUESTD_LIBRARY") ?? new URL("./libguestd.so", import.meta.url);
+}
+
+async function print(text: string): Promise<number> {
+  const bytes = new TextEncoder().encode(`${text}\n`);
+  for (let at = 0; at < bytes.length;) at += await Deno.stdout.write(bytes.subarray(at));
+  return 0;
+}
+
+if (import.meta.main) {
+  // Deno.exit, because the call that is parked in the core would keep the process alive.
+  Deno.exit(
+    await main(Deno.args).catch((error: unknown) => {
+      new Log("error").error("cannot serve", {
+        cause: error instanceof Error ? error.message : String(error),
+      });
+      return 1;
+    }),
+  );
+}

@@ -1,0 +1,88 @@
+import { FACTS_BYTES } from "./layout.ts";
+import { openLibrary, type Symbols } from "./library.ts";
+import { checked } from "./status.ts";
+import { EventKind, type Result, Wake } from "./wake.ts";
+
+/** What the core is opened with. */
+export interface CoreSettings {
+  /** Captured per stream, in bytes. */
+  readonly captureBytes: number;
+  /** The stream's replay window, in bytes. */
+  readonly windowBytes: number;
+  /** From the leader's exit until its outcome is published though pipes are open, in seconds. */
+  readonly lingerSecs: number;
+  /** From SIGTERM to SIGKILL, in seconds. */
+  readonly graceSecs: number;
+  /** From the arrival of a stdin write until it is given up, in seconds. */
+  readonly stdinSecs: number;
+}
+
+/** What one reading of a stream gives at most, in bytes. */
+const RECORD_BYTES = 64 * 1024;
+
+/** The opened native core. One a process. */
+export class Core {
+  /** The library's functions. */
+  readonly symbols: Symbols;
+  /** Events from the native threads. */
+  readonly wake: Wake;
+  /** Where an exec's facts are written, for the moment of one call. */
+  readonly facts: Uint8Array<ArrayBuffer> = new Uint8Array(FACTS_BYTES);
+  /** Where a stream's records are written, for the moment until they are encoded. */
+  readonly records: Uint8Array<ArrayBuffer> = new Uint8Array(RECORD_BYTES);
+  readonly #events: Promise<void>;
+
+  private constructor(symbols: Symbols) {
+    this.symbols = symbols;
+    this.wake = new Wake(symbols);
+    this.wake.listen(EventKind.orphans, 0, () => this.reapOrphans());
+    this.#events = this.wake.run();
+  }
+
+  /** Loads the library at `path` and starts its threads. Throws `NativeError`. */
+  static open(path: string | URL, settings: CoreSettings): Core {
+    const { symbols } = openLibrary(path);
+    const { captureBytes, windowBytes, lingerSecs, graceSecs, stdinSecs } = settings;
+    checked(
+      "open the native core",
+      symbols.guestd_open(captureBytes, windowBytes, lingerSecs, graceSecs, stdinSecs),
+    );
+    return new Core(symbols);
+  }
+
+  /** Waits for an operation that `start` begins under the token it is given. */
+  operation(start: (token: number) => number): Promise<Result> {
+    return this.wake.operation(start);
+  }
+
+  /** Reaps orphans that ended. They are children of the main thread, and so is this call. */
+  reapOrphans(): void {
+    this.symbols.guestd_reap_orphans();
+  }
+
+  /** Lets every pipe flow from now on: the daemon is ending. */
+  drain(): void {
+    this.symbols.guestd_drain();
+  }
+
+  /** SIGTERM to every group, SIGKILL `graceMs` later; ends once each is empty or was sent it. */
+  async endAll(graceMs: number): Promise<void> {
+    await this.operation((token) => this.symbols.guestd_end_all(graceMs, token));
+  }
+
+  /** SIGKILL to every group at once. */
+  async killAll(): Promise<void> {
+    await this.operation((token) => this.symbols.guestd_kill_all(token));
+  }
+
+  /** Writes everything to disk and powers the guest off. Throws `NativeError` if it cannot. */
+  powerOff(): void {
+    checked("power off", this.symbols.guestd_power_off());
+  }
+
+  /** Ends the native threads. Children go on. */
+  async close(): Promise<void> {
+    this.symbols.guestd_close();
+    await this.#events;
+  }
+}

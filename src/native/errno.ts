@@ -1,0 +1,49 @@
+/** Names and texts of the errors that a guest's kernel gives, by number (Linux, all architectures). */
+const ERRORS: ReadonlyMap<number, readonly [name: string, text: string]> = new Map([
+  [1, ["EPERM", "operation not permitted"]],
+  [2, ["ENOENT", "no such file or directory"]],
+  [3, ["ESRCH", "no such process"]],
+  [4, ["EINTR", "interrupted"]],
+  [5, ["EIO", "input/output error"]],
+  [7, ["E2BIG", "argument list too long"]],
+  [8, ["ENOEXEC", "not a program"]],
+  [9, ["EBADF", "bad file descriptor"]],
+  [11, ["EAGAIN", "resource temporarily unavailable"]],
+  [12, ["ENOMEM", "out of memory"]],
+  [13, ["EACCES", "permission denied"]],
+  [16, ["EBUSY", "resource busy"]],
+  [17, ["EEXIST", "file exists"]],
+  [18, ["EXDEV", "crosses file systems"]],
+  [20, ["ENOTDIR", "not a directory"]],
+  [21, ["EISDIR", "is a directory"]],
+  [22, ["EINVAL", "invalid argument"]],
+  [23, ["ENFILE", "too many open files in the system"]],
+  [24, ["EMFILE", "too many open files"]],
+  [26, ["ETXTBSY", "program file is being written"]],
+  [27, ["EFBIG", "file too large"]],
+  [28, ["ENOSPC", "no space left on device"]],
+  [30, ["EROFS", "read-only file system"]],
+  [32, ["EPIPE", "broken pipe"]],
+  [36, ["ENAMETOOLONG", "name too long"]],
+  [38, ["ENOSYS", "not supported by this kernel"]],
+  [39, ["ENOTEMPTY", "directory not empty"]],
+  [40, ["ELOOP", "too many symbolic links"]],
+  [95, ["EOPNOTSUPP", "operation not supported"]],
+  [104, ["ECONNRESET", "connection reset"]],
+  [107, ["ENOTCONN", "not connected"]],
+  [110, ["ETIMEDOUT", "timed out"]],
+  [111, ["ECONNREFUSED", "connection refused"]],
+  [116, ["ESTALE", "stale file handle"]],
+  [122, ["EDQUOT", "disk quota exceeded"]],
+]);
+
+/** Number of EPIPE: the other end is gone. */
+export const EPIPE = 32;
+/** Number of ETIMEDOUT: not in time. */
+export const ETIMEDOUT = 110;
+
+/** An errno in words, as `ENOENT (no such file or directory)`. */
+export function errnoText(errno: number): string {
+  const known = ERRORS.get(errno);
+  return known === undefined ? `errno ${errno}` : `${known[0]} (${known[1]})`;
+}

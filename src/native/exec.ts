@@ -1,0 +1,121 @@
+import type { Core } from "./core.ts";
+import { decodeFacts, encodeSpawn, type Facts, type Spawn } from "./layout.ts";
+import { checked } from "./status.ts";
+import { EventKind, type Result } from "./wake.ts";
+
+/** The steps of a start: `Step` in `native/src/process/child.rs`. */
+const STEPS: ReadonlyMap<number, string> = new Map([
+  [1, "make its pipes"],
+  [2, "fork"],
+  [3, "make its session"],
+  [4, "set its descriptors"],
+  [5, "drop supplementary groups"],
+  [6, "become the group"],
+  [7, "become the user"],
+  [8, "enter the working directory"],
+  [9, "execute the program"],
+]);
+
+/** A child could not be started; nothing of it is left. */
+export class SpawnError extends Error {
+  /** What could not be done, as `execute the program`. */
+  readonly step: string;
+  /** The kernel's errno; negative for a failure inside the library. */
+  readonly errno: number;
+
+  /** Names the step and the errno. */
+  constructor(step: string, errno: number) {
+    super(`Cannot ${step}: errno ${errno}`);
+    this.name = "SpawnError";
+    this.step = step;
+    this.errno = errno;
+  }
+}
+
+/** One started command, as the core holds it. */
+export class NativeExec {
+  readonly #core: Core;
+  /** Handle. */
+  readonly id: number;
+  #published = false;
+  #onPublished: (() => void) | undefined;
+
+  private constructor(core: Core, id: number) {
+    this.#core = core;
+    this.id = id;
+    // Listening from the first moment: a short command is published before its start is told.
+    core.wake.listen(EventKind.published, id, () => {
+      this.#published = true;
+      this.#onPublished?.();
+    });
+  }
+
+  /** Starts a command. Throws {@link SpawnError}. */
+  static async start(core: Core, spawn: Spawn): Promise<NativeExec> {
+    const blob = encodeSpawn(spawn);
+    const started: NativeExec[] = [];
+    const { status, value } = await core.operation((token) => {
+      const id = core.symbols.guestd_exec_start(blob, blob.length, token);
+      if (id > 0) started.push(new NativeExec(core, id));
+      return id;
+    });
+    const [exec] = started;
+    if (status === 0 && exec !== undefined) return exec;
+    if (exec !== undefined) exec.#forget();
+    throw new SpawnError(STEPS.get(value) ?? "start", status);
+  }
+
+  /** What is known of it now. Throws `NativeError` once it is collected. */
+  facts(): Facts {
+    const { facts, symbols } = this.#core;
+    checked("read an exec's facts", symbols.guestd_exec_facts(this.id, facts, facts.length));
+    return decodeFacts(new DataView(facts.buffer));
+  }
+
+  /** Whether its outcome is final. Cheap once it is, for that never changes again. */
+  get published(): boolean {
+    return this.#published ||= this.facts().published;
+  }
+
+  /** Calls `listener` when its outcome is published: at once, if it is already. */
+  onPublished(listener: () => void): void {
+    this.#onPublished = listener;
+    if (this.#published) listener();
+  }
+
+  /** Copies captured bytes of stdout (0) or stderr (1) from `offset`; returns their number. */
+  output(stream: 0 | 1, offset: number, out: Uint8Array<ArrayBuffer>): number {
+    const { guestd_exec_output: read } = this.#core.symbols;
+    return checked("read captured output", read(this.id, stream, offset, out, out.length));
+  }
+
+  /** Frees what was captured, and the stream's window once nobody reads it. */
+  release(): void {
+    this.#core.symbols.guestd_exec_release(this.id);
+  }
+
+  /** Forgets it: the handle names nothing from now on. */
+  collect(): void {
+    this.#forget();
+    this.#core.symbols.guestd_exec_collect(this.id);
+  }
+
+  /** Ends its group; whether it had a live member. Answers once none is left or SIGKILL was sent. */
+  async kill(): Promise<boolean> {
+    const { value } = await this.#core.operation((token) =>
+      this.#core.symbols.guestd_exec_kill(this.id, token)
+    );
+    return value === 1;
+  }
+
+  /** Writes to its stdin, then closes it if `eof`: the bytes written, and 0 or an errno. */
+  writeStdin(data: Uint8Array<ArrayBuffer>, eof: boolean): Promise<Result> {
+    return this.#core.operation((token) =>
+      this.#core.symbols.guestd_exec_stdin(this.id, data, data.length, eof ? 1 : 0, token)
+    );
+  }
+
+  #forget(): void {
+    this.#core.wake.ignore(EventKind.published, this.id);
+  }
+}

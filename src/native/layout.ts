@@ -1,0 +1,97 @@
+/** A start request for the core: everything decided, nothing of the wire. */
+export interface Spawn {
+  /** The argument list; the first is looked up in PATH unless it holds a slash. */
+  readonly argv: readonly string[];
+  /** The child's whole environment. */
+  readonly environment: ReadonlyMap<string, string>;
+  /** Working directory; null means the daemon's own. */
+  readonly cwd: string | null;
+  /** User id to become; null means the daemon's own. */
+  readonly uid: number | null;
+  /** Group id to become; null means the daemon's own. */
+  readonly gid: number | null;
+  /** Whether the child gets a pipe as its stdin. */
+  readonly stdin: boolean;
+  /** Whether the group is ended once the leader has exited. */
+  readonly reap: boolean;
+  /** Wall-clock budget in seconds; null means none. */
+  readonly timeoutSecs: number | null;
+}
+
+const FLAGS = { stdin: 1, reap: 2, uid: 4, gid: 8, cwd: 16, timeout: 32 } as const;
+/** flags, uid, gid, timeout (f64), number of arguments and of variables. */
+const HEAD_BYTES = 28;
+
+/** The request as `native/src/process/request.rs` reads it. */
+export function encodeSpawn(spawn: Spawn): Uint8Array<ArrayBuffer> {
+  const variables = [...spawn.environment].map(([name, value]) => `${name}=${value}`);
+  const strings = [...spawn.argv, ...variables];
+  if (spawn.cwd !== null) strings.push(spawn.cwd);
+  // A UTF-16 unit makes at most three bytes of UTF-8.
+  const most = strings.reduce((sum, text) => sum + 4 + 3 * text.length, HEAD_BYTES);
+  const blob = new Uint8Array(most);
+  const view = new DataView(blob.buffer);
+  const flags = (spawn.stdin ? FLAGS.stdin : 0) | (spawn.reap ? FLAGS.reap : 0) |
+    (spawn.uid === null ? 0 : FLAGS.uid) | (spawn.gid === null ? 0 : FLAGS.gid) |
+    (spawn.cwd === null ? 0 : FLAGS.cwd) | (spawn.timeoutSecs === null ? 0 : FLAGS.timeout);
+  view.setUint32(0, flags, true);
+  view.setUint32(4, spawn.uid ?? 0, true);
+  view.setUint32(8, spawn.gid ?? 0, true);
+  view.setFloat64(12, spawn.timeoutSecs ?? 0, true);
+  view.setUint32(20, spawn.argv.length, true);
+  view.setUint32(24, variables.length, true);
+  const encoder = new TextEncoder();
+  let at = HEAD_BYTES;
+  for (const text of strings) {
+    const { written } = encoder.encodeInto(text, blob.subarray(at + 4));
+    view.setUint32(at, written, true);
+    at += 4 + written;
+  }
+  return blob.subarray(0, at);
+}
+
+/** What the core knows of an exec; it only grows. */
+export interface Facts {
+  /** The leader has ended. */
+  readonly exited: boolean;
+  /** The outcome is final. */
+  readonly published: boolean;
+  /** It was published though the output pipes were still open. */
+  readonly writersMayBeAlive: boolean;
+  /** A stream was longer than what is captured of one. */
+  readonly truncated: boolean;
+  /** Exit code, if the leader ended by itself. */
+  readonly exitCode: number | null;
+  /** Signal, if one ended the leader. */
+  readonly signal: number | null;
+  /** The leader's pid, which is also the group's. */
+  readonly pid: number;
+  /** Start in seconds since the epoch. */
+  readonly startedAt: bigint;
+  /** Bytes captured of stdout and of stderr. */
+  readonly captured: readonly [number, number];
+  /** Bytes published on both streams. */
+  readonly total: bigint;
+}
+
+/** Size of the facts in a buffer, in bytes: `FACTS_SIZE` in `native/src/exports/exec.rs`. */
+export const FACTS_BYTES = 56;
+
+/** Reads facts as `guestd_exec_facts` writes them. */
+export function decodeFacts(view: DataView): Facts {
+  const flags = view.getUint32(0, true);
+  const has = (bit: number): boolean => (flags & bit) !== 0;
+  const status = view.getInt32(4, true);
+  return {
+    exited: has(1),
+    published: has(2),
+    writersMayBeAlive: has(4),
+    truncated: has(8),
+    exitCode: has(1) && !has(16) ? status : null,
+    signal: has(16) ? status : null,
+    pid: view.getUint32(8, true),
+    startedAt: view.getBigUint64(16, true),
+    captured: [Number(view.getBigUint64(24, true)), Number(view.getBigUint64(32, true))],
+    total: view.getBigUint64(40, true),
+  };
+}

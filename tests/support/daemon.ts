@@ -1,0 +1,318 @@
+/**
+ * A real daemon for a test: the bundle, started as `build.sh run` starts it, on a free port.
+ *
+ * ```ts
+ * await using daemon = await Daemon.start();
+ * await daemon.bootstrap();
+ * const id = await daemon.exec("echo hello");
+ * ```
+ *
+ * At the end of the block it gets SIGTERM and has to exit with 0, whatever the test left running in it.
+ *
+ * @module
+ */
+
+import type {
+  KillResponse,
+  PollResponse,
+  StartResponse,
+  StdinResponse,
+} from "../../src/contract/exec.ts";
+import type { Health, ProcGroup, ProcsResponse } from "../../src/contract/system.ts";
+import { json, text } from "./answers.ts";
+import { within } from "./await_event.ts";
+import { LogLines } from "./log_lines.ts";
+import { fdCount, residentBytes, threadCount } from "./proc.ts";
+import { RawConnection } from "./raw_http.ts";
+import { SseStream, type StreamRest } from "./sse.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+
+/** The launcher that every way of starting the daemon goes through. */
+export const LAUNCHER = `${ROOT}scripts/guestd`;
+
+/** The hook prefix of a daemon that was not told otherwise. */
+export const HOOK_PREFIX = "/platform/runtime/v1";
+
+/** How a daemon is started. */
+export interface DaemonOptions {
+  /** The whole environment, besides a free port to listen on and a chatty log. */
+  readonly env?: Readonly<Record<string, string>>;
+  /** Arguments after the bundle. */
+  readonly args?: readonly string[];
+  /** Working directory; without one the test's own. */
+  readonly cwd?: string;
+  /** A program and its arguments to run the launcher with, such as `unshare --pid --fork`. */
+  readonly through?: readonly string[];
+}
+
+/** Fields of a start request besides `command`, under their wire names. */
+export interface ExecOptions {
+  readonly exec_id?: string;
+  readonly shell?: boolean;
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+  readonly user?: number;
+  readonly group?: number;
+  readonly timeout_sec?: number;
+  readonly stdin?: boolean;
+  readonly reap_group_on_exit?: boolean;
+}
+
+/** A running daemon and a client for it. */
+export class Daemon implements AsyncDisposable {
+  /** Everything it logged so far. */
+  readonly log: LogLines;
+  /** Settles when the process has ended. */
+  readonly exited: Promise<Deno.CommandStatus>;
+  /** The token that `bootstrap` installed; requests carry it once there is one. */
+  token: string | undefined;
+  readonly #child: Deno.ChildProcess;
+  readonly #client = Deno.createHttpClient({});
+  #port = 0;
+  /** Once a test has ended the daemon itself, its exit code is that test's business. */
+  #endedByTest = false;
+
+  private constructor(child: Deno.ChildProcess) {
+    this.#child = child;
+    this.exited = child.status;
+    this.log = new LogLines(child.stderr);
+  }
+
+  /** Starts one and waits until it listens. */
+  static async start(options: DaemonOptions = {}): Promise<Daemon> {
+    const [program = LAUNCHER, ...args] = [
+      ...options.through ?? [],
+      LAUNCHER,
+      ...options.args ?? [],
+    ];
+    const child = new Deno.Command(program, {
+      args,
+      clearEnv: true,
+      env: { GUESTD_LISTEN: "127.0.0.1:0", GUESTD_LOG: "debug", ...options.env },
+      ...(options.cwd === undefined ? {} : { cwd: options.cwd }),
+      stdin: "null",
+      stdout: "null",
+      stderr: "piped",
+    }).spawn();
+    const daemon = new Daemon(child);
+    try {
+      const line = await daemon.log.until("the daemon listen", ({ msg }) => msg === "listening");
+      daemon.#port = Number(line["port"]);
+      return daemon;
+    } catch (error) {
+      daemon.signal("SIGKILL");
+      await daemon[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** One that has a token already. */
+  static async bootstrapped(options: DaemonOptions = {}): Promise<Daemon> {
+    const daemon = await Daemon.start(options);
+    try {
+      await daemon.bootstrap();
+      return daemon;
+    } catch (error) {
+      await daemon[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** The process id: the launcher becomes the daemon, so they share it. Not with `through`. */
+  get pid(): number {
+    return this.#child.pid;
+  }
+
+  /** The port it listens on. */
+  get port(): number {
+    return this.#port;
+  }
+
+  /** The base URL, without a slash at the end. */
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`;
+  }
+
+  /** Posts the run hook and keeps the token for later requests. */
+  async bootstrap(
+    token: string = crypto.randomUUID(),
+    env: Readonly<Record<string, string>> = {},
+  ): Promise<void> {
+    const payload = JSON.stringify({ agent_token: token, env });
+    await text(await this.hook("run", { runHookPayload: payload }));
+    this.token = token;
+  }
+
+  /** Posts a lifecycle hook, without a token as the platform does. */
+  async hook(name: string, body?: unknown): Promise<Response> {
+    return await this.post(`${HOOK_PREFIX}/${name}`, body, { headers: { authorization: "" } });
+  }
+
+  /** Fetches a path with the token, if there is one; an `authorization` header of the caller's own wins, empty none. */
+  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.token !== undefined && !headers.has("authorization")) {
+      headers.set("authorization", `Bearer ${this.token}`);
+    }
+    if (headers.get("authorization") === "") headers.delete("authorization");
+    const answer = fetch(this.url + path, { ...init, headers, client: this.#client });
+    return await within(`an answer to ${init.method ?? "GET"} ${path}`, answer);
+  }
+
+  /** Posts bytes or a string as they are, anything else as JSON, undefined as no body. */
+  async post(path: string, body?: unknown, init: RequestInit = {}): Promise<Response> {
+    const raw = typeof body === "string" || body instanceof Uint8Array || body === undefined;
+    return await this.fetch(path, {
+      ...init,
+      method: "POST",
+      body: raw ? (body as BodyInit | undefined) ?? null : JSON.stringify(body),
+    });
+  }
+
+  /** Starts a command, a string with the shell; gives its id. */
+  async exec(command: string | readonly string[], options: ExecOptions = {}): Promise<string> {
+    const exec_id = options.exec_id ?? crypto.randomUUID();
+    const argv = typeof command === "string" ? { command: [command], shell: true } : { command };
+    const answer = await this.post("/v1/exec/start", { ...argv, ...options, exec_id });
+    return (await json<StartResponse>(answer)).exec_id;
+  }
+
+  /** Polls. */
+  async poll(id: string): Promise<PollResponse> {
+    return await json(await this.fetch(execPath(id)));
+  }
+
+  /** Acks. */
+  async ack(id: string): Promise<PollResponse> {
+    return await json(await this.post(execPath(id, "ack")));
+  }
+
+  /** Kills. */
+  async kill(id: string): Promise<KillResponse> {
+    return await json(await this.post(execPath(id, "kill")));
+  }
+
+  /** Writes to stdin and, with `eof`, closes it. */
+  async stdin(id: string, data: string | Uint8Array, eof = false): Promise<StdinResponse> {
+    const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
+    return await json(
+      await this.post(execPath(id, "stdin"), {
+        ...(bytes.length === 0 ? {} : { data_b64: bytes.toBase64() }),
+        ...(eof ? { signal: "eof" } : {}),
+      }),
+    );
+  }
+
+  /** Attaches to the stream. */
+  async stream(id: string, offset?: number | bigint): Promise<SseStream> {
+    const query = offset === undefined ? "" : `?offset=${offset}`;
+    const response = await this.fetch(execPath(id, "stream") + query);
+    if (response.status !== 200 || response.body === null) await text(response, -1);
+    return new SseStream(response.body as ReadableStream<Uint8Array>);
+  }
+
+  /** Follows the stream from the start to its end: the way to wait for a command. */
+  async follow(id: string): Promise<StreamRest> {
+    await using stream = await this.stream(id);
+    return await stream.rest();
+  }
+
+  /** Waits for the command's end by its stream, then polls. */
+  async outcome(id: string): Promise<Required<PollResponse>> {
+    await this.follow(id);
+    return await this.poll(id) as Required<PollResponse>;
+  }
+
+  /** The health document. */
+  async health(): Promise<Health> {
+    return await json(await this.fetch("/v1/health"));
+  }
+
+  /** All groups, or that of one exec. */
+  async procs(): Promise<readonly ProcGroup[]> {
+    return (await json<ProcsResponse>(await this.fetch("/v1/procs"))).procs;
+  }
+
+  /** The group of one exec; throws for an unknown one. */
+  async group(id: string): Promise<ProcGroup> {
+    const found = (await this.procs()).find(({ exec_id }) => exec_id === id);
+    if (found === undefined) throw new Error(`Cannot find exec ${id} in procs`);
+    return found;
+  }
+
+  /** A bare connection. */
+  async connect(): Promise<RawConnection> {
+    return await RawConnection.open(this.#port);
+  }
+
+  /** Resident memory in bytes. */
+  rss(): number {
+    return residentBytes(this.pid);
+  }
+
+  /** Open descriptors. */
+  fdCount(): number {
+    return fdCount(this.pid);
+  }
+
+  /** Threads. */
+  threadCount(): number {
+    return threadCount(this.pid);
+  }
+
+  /** Sends a signal; nothing happens where the process has ended. The exit code is then the test's to check. */
+  signal(name: Deno.Signal): void {
+    this.#endedByTest = true;
+    try {
+      this.#child.kill(name);
+    } catch {
+      // It has ended already.
+    }
+  }
+
+  /** Sends a signal, waits for the end and gives the exit code. */
+  async stop(signal: Deno.Signal = "SIGTERM"): Promise<number> {
+    this.signal(signal);
+    return await this.end();
+  }
+
+  /** Waits for an end that the test has brought about, say with the terminate hook, and gives the exit code. */
+  async end(): Promise<number> {
+    this.#endedByTest = true;
+    return (await within("the end of the daemon", this.exited)).code;
+  }
+
+  /** Ends it, with SIGTERM and if that fails with SIGKILL; throws when it did not exit with 0 by itself. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    const checked = !this.#endedByTest;
+    this.signal("SIGTERM");
+    try {
+      const { code } = await within("the end of the daemon after SIGTERM", this.exited);
+      await within("the end of its log (some child holds its stderr)", this.log.ended);
+      if (checked && code !== 0) {
+        throw new Error(`Cannot pass: the daemon exited with ${code}\n${this.log}`);
+      }
+    } finally {
+      this.signal("SIGKILL");
+      this.#client.close();
+    }
+  }
+}
+
+/** Path of an exec, or of one of its sub-resources. */
+export function execPath(id: string, what?: string): string {
+  return `/v1/exec/${encodeURIComponent(id)}${what === undefined ? "" : `/${what}`}`;
+}
+
+/** Runs the program to its end, for options like `--version`. */
+export async function runOnce(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Promise<{ code: number; stdout: string; stderr: string }> {
+  const output = new Deno.Command(LAUNCHER, { args: [...args], clearEnv: true, env, stdin: "null" })
+    .output();
+  const { code, stdout, stderr } = await within(`the end of guestd ${args.join(" ")}`, output);
+  const decoder = new TextDecoder();
+  return { code, stdout: decoder.decode(stdout), stderr: decoder.decode(stderr) };
+}

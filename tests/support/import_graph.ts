@@ -1,0 +1,78 @@
+/**
+ * The rule of imports, as a function over a graph: main → daemon → http → rooms → native, everyone may import
+ * config, log and contract, and these import nothing above them.
+ *
+ * @module
+ */
+
+/** One import of ours: paths from the root of the repository. */
+export interface Edge {
+  readonly from: string;
+  readonly to: string;
+  /** Whether only types are imported, which leaves nothing at run time. */
+  readonly typeOnly?: boolean;
+}
+
+/** Height of each place in src/. An import goes to a lower place, or stays in the same one. */
+const HEIGHTS: ReadonlyMap<string, number> = new Map([
+  ["main", 8],
+  ["daemon", 7],
+  ["http", 6],
+  ["bootstrap", 5],
+  ["exec", 5],
+  ["files", 5],
+  ["tunnel", 5],
+  ["guest", 5],
+  ["native", 4],
+  ["config", 2],
+  ["log", 1],
+  ["contract", 0],
+]);
+
+/** `src/http/routes/exec.ts` and `src/daemon.ts` lie in `http` and `daemon`. */
+export function placeOf(path: string): string {
+  const name = (path.split("/")[1] ?? "").replace(/\.ts$/, "");
+  // The table that the configuration is read by.
+  return name === "settings" ? "config" : name;
+}
+
+/** A sentence for each import that points the wrong way, and for each place that has no height. */
+export function violations(edges: readonly Edge[]): string[] {
+  return edges.flatMap(({ from, to }) => {
+    const [upper, lower] = [placeOf(from), placeOf(to)];
+    const [height, depth] = [HEIGHTS.get(upper), HEIGHTS.get(lower)];
+    if (height === undefined || depth === undefined) {
+      return [`${from} imports ${to}: one of them lies in a place without a height`];
+    }
+    if (upper === lower || height > depth) return [];
+    return [`${from} imports ${to}: ${upper} must not know ${lower}`];
+  });
+}
+
+/**
+ * The modules of one cycle of imports that exist at run time, first and last being the same; undefined where there is
+ * none.
+ */
+export function findCycle(edges: readonly Edge[]): string[] | undefined {
+  const targets = Map.groupBy(
+    edges.filter(({ typeOnly }) => typeOnly !== true),
+    ({ from }) => from,
+  );
+  const finished = new Set<string>();
+  const visit = (path: string, trail: readonly string[]): string[] | undefined => {
+    const at = trail.indexOf(path);
+    if (at !== -1) return [...trail.slice(at), path];
+    if (finished.has(path)) return undefined;
+    for (const { to } of targets.get(path) ?? []) {
+      const cycle = visit(to, [...trail, path]);
+      if (cycle !== undefined) return cycle;
+    }
+    finished.add(path);
+    return undefined;
+  };
+  for (const path of targets.keys()) {
+    const cycle = visit(path, []);
+    if (cycle !== undefined) return cycle;
+  }
+  return undefined;
+}

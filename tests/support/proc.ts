@@ -1,0 +1,81 @@
+/**
+ * What /proc says about a process, for tests that look at the daemon or its children from outside.
+ *
+ * @module
+ */
+
+import { eventually } from "./await_event.ts";
+
+/** The fields of /proc/PID/stat that tests need. */
+export interface ProcessStat {
+  readonly pid: number;
+  readonly comm: string;
+  /** One letter: R, S, D, T, Z, X, … */
+  readonly state: string;
+  readonly ppid: number;
+  readonly pgid: number;
+  readonly session: number;
+}
+
+/** Undefined where there is no such process (any more). */
+export function processStat(pid: number): ProcessStat | undefined {
+  let text: string;
+  try {
+    text = Deno.readTextFileSync(`/proc/${pid}/stat`);
+  } catch {
+    return undefined;
+  }
+  // The name may hold spaces and parentheses of its own.
+  const end = text.lastIndexOf(")");
+  const [state = "", ppid, pgid, session] = text.slice(end + 2).split(" ");
+  return {
+    pid,
+    comm: text.slice(text.indexOf("(") + 1, end),
+    state,
+    ppid: Number(ppid),
+    pgid: Number(pgid),
+    session: Number(session),
+  };
+}
+
+/** Whether it runs, as the protocol counts: a zombie does not. */
+export function isLive(pid: number): boolean {
+  const stat = processStat(pid);
+  return stat !== undefined && stat.state !== "Z" && stat.state !== "X";
+}
+
+/** Waits until none of them is live. */
+export async function gone(...pids: readonly number[]): Promise<void> {
+  await eventually(`the end of ${pids.join(", ")}`, () => !pids.some(isLive));
+}
+
+/** Every process of which /proc tells. */
+export function processes(): ProcessStat[] {
+  const found: ProcessStat[] = [];
+  for (const { name } of Deno.readDirSync("/proc")) {
+    const stat = /^[0-9]+$/.test(name) ? processStat(Number(name)) : undefined;
+    if (stat !== undefined) found.push(stat);
+  }
+  return found;
+}
+
+/** Children of a process, zombies included. */
+export function childrenOf(pid: number): ProcessStat[] {
+  return processes().filter((stat) => stat.ppid === pid);
+}
+
+/** Resident memory in bytes. */
+export function residentBytes(pid: number): number {
+  const status = Deno.readTextFileSync(`/proc/${pid}/status`);
+  return Number(/^VmRSS:\s+([0-9]+) kB$/m.exec(status)?.[1]) * 1024;
+}
+
+/** Number of open descriptors. */
+export function fdCount(pid: number): number {
+  return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
+}
+
+/** Number of threads. */
+export function threadCount(pid: number): number {
+  return [...Deno.readDirSync(`/proc/${pid}/task`)].length;
+}

@@ -1,0 +1,153 @@
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import {
+  childEnvironment,
+  DEFAULT_PATH,
+  defaults,
+  type EnvironmentSources,
+  inherited,
+} from "../../src/exec/environment.ts";
+import type { PasswdEntry } from "../../src/exec/passwd.ts";
+
+const APP: PasswdEntry = {
+  name: "app",
+  uid: 1000,
+  gid: 1000,
+  home: "/home/app",
+  shell: "/bin/zsh",
+};
+
+const reader = (variables: Record<string, string>): (name: string) => string | undefined => {
+  const map = new Map(Object.entries(variables));
+  return (name) => map.get(name);
+};
+
+function build(sources: Partial<EnvironmentSources>): Record<string, string> {
+  const environment = childEnvironment({
+    inherit: [],
+    daemonEnv: () => undefined,
+    passwd: { entry: (uid) => (uid === APP.uid ? APP : undefined) },
+    uid: APP.uid,
+    base: [],
+    request: [],
+    ...sources,
+  });
+  return Object.fromEntries(environment);
+}
+
+const PLAIN = {
+  PATH: DEFAULT_PATH,
+  HOME: "/home/app",
+  USER: "app",
+  LOGNAME: "app",
+  SHELL: "/bin/zsh",
+};
+
+Deno.test("a command gets the defaults and nothing of the daemon's environment", () => {
+  deepStrictEqual(build({ daemonEnv: reader({ SECRET: "s", PATH: "/d", HOME: "/d" }) }), PLAIN);
+});
+
+Deno.test("a user without a passwd entry has no name, lives in / and has /bin/sh", () => {
+  deepStrictEqual(build({ uid: 4242 }), { PATH: DEFAULT_PATH, HOME: "/", SHELL: "/bin/sh" });
+});
+
+Deno.test("empty home and shell of an entry count as not given", () => {
+  deepStrictEqual(Object.fromEntries(defaults({ ...APP, home: "", shell: "" })), {
+    ...PLAIN,
+    HOME: "/",
+    SHELL: "/bin/sh",
+  });
+});
+
+Deno.test("the defaults are those of the user in force, not of the daemon's", () => {
+  const daemonEnv = reader({ HOME: "/root", USER: "root" });
+  strictEqual(build({ daemonEnv })["HOME"], "/home/app");
+  strictEqual(build({ daemonEnv })["USER"], "app");
+});
+
+Deno.test("an inherited variable is passed on and beats a default", () => {
+  deepStrictEqual(
+    build({
+      inherit: ["LANG", "PATH", "UNSET"],
+      daemonEnv: reader({ LANG: "C.UTF-8", PATH: "/opt/bin", SECRET: "s" }),
+    }),
+    { ...PLAIN, LANG: "C.UTF-8", PATH: "/opt/bin" },
+  );
+});
+
+Deno.test("an inherited variable that is empty is set, so no default replaces it", () => {
+  strictEqual(build({ inherit: ["PATH"], daemonEnv: reader({ PATH: "" }) })["PATH"], "");
+});
+
+Deno.test("each layer beats those below it", () => {
+  const inherit = ["A", "B", "C", "D"];
+  const daemonEnv = reader({ A: "daemon", B: "daemon", C: "daemon", D: "daemon" });
+  const base = new Map([["B", "base"], ["C", "base"], ["HOME", "/base"], ["SHELL", "/base"]]);
+  const request = new Map([["C", "request"], ["D", "request"], ["SHELL", "/request"]]);
+  deepStrictEqual(build({ inherit, daemonEnv, base, request }), {
+    ...PLAIN,
+    A: "daemon",
+    B: "base",
+    C: "request",
+    D: "request",
+    HOME: "/base",
+    SHELL: "/request",
+  });
+});
+
+Deno.test("an empty value in the request hides the base environment's", () => {
+  strictEqual(build({ base: [["A", "base"]], request: [["A", ""]] })["A"], "");
+});
+
+Deno.test("`__proto__` and its like are names like any other, in every layer", () => {
+  for (const name of ["__proto__", "constructor", "toString", "hasOwnProperty"]) {
+    const sources = {
+      daemonEnv: (): undefined => undefined,
+      passwd: { entry: (): undefined => undefined },
+      uid: 0,
+    };
+    const unset = childEnvironment({ ...sources, inherit: [name], base: [], request: [] });
+    strictEqual(unset.has(name), false);
+    const based = childEnvironment({
+      ...sources,
+      inherit: [name],
+      daemonEnv: () => "daemon",
+      base: [],
+      request: [],
+    });
+    strictEqual(based.get(name), "daemon");
+    const requested = childEnvironment({
+      ...sources,
+      inherit: [],
+      base: [[name, "base"]],
+      request: [[name, "request"]],
+    });
+    strictEqual(requested.get(name), "request");
+  }
+});
+
+Deno.test("an inherited name that no variable can have is never asked for", () => {
+  const asked: string[] = [];
+  const environment = inherited(["", "A=B", "NUL\0", "OK"], (name) => {
+    asked.push(name);
+    return "v";
+  });
+  deepStrictEqual(asked, ["OK"]);
+  deepStrictEqual([...environment], [["OK", "v"]]);
+});
+
+Deno.test("the sources are left as they were, the result is the caller's own", () => {
+  const base = new Map([["A", "base"]]);
+  const request = new Map([["A", "request"]]);
+  const sources: EnvironmentSources = {
+    inherit: [],
+    daemonEnv: () => undefined,
+    passwd: { entry: () => undefined },
+    uid: 0,
+    base,
+    request,
+  };
+  childEnvironment(sources).set("PATH", "changed");
+  strictEqual(base.get("A"), "base");
+  strictEqual(request.get("A"), "request");
+  strictEqual(childEnvironment(sources).get("PATH"), DEFAULT_PATH);
+});

@@ -1,0 +1,225 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
+import { readRunHookBody, readStartBody, readStdinBody } from "../../src/http/body.ts";
+import { json } from "../../src/http/respond.ts";
+import type { Handlers } from "../../src/http/router.ts";
+import { bodyText, header, RawConnection, request } from "../support/raw_http.ts";
+import { AUTHORIZED, PREFIX, RouterFixture } from "./http_fixture.ts";
+
+const MIB = 1024 * 1024;
+const limits = { ...DEFAULT_LIMITS, max_body_bytes: 32 * MIB };
+
+/** Handlers that read a body by their route's rule and answer with its length. */
+const readers: Partial<Handlers> = {
+  exec_start: async ({ request }) => json(200, (await readStartBody(request, limits)).length),
+  exec_stdin: async ({ request }) => json(200, (await readStdinBody(request, limits)).length),
+  run: async ({ request }) => json(200, (await readRunHookBody(request)).length),
+};
+
+const HEALTH = request("GET", "/v1/health");
+
+function head(method: string, path: string, ...headers: (readonly [string, string])[]): Uint8Array {
+  return request(method, path, headers);
+}
+
+Deno.test("a refused request with a small body keeps its connection", async () => {
+  await using fixture = new RouterFixture();
+  using connection = await RawConnection.open(fixture.port);
+  for (const body of ["hello", "x".repeat(60_000)]) {
+    const refused = await connection.ask("POST", "/v1/exec/start", [], body);
+    strictEqual(refused.status, 401);
+    strictEqual(header(refused, "connection"), undefined);
+  }
+  strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+});
+
+Deno.test("a refused request keeps its connection when its body comes right after the head", async () => {
+  await using fixture = new RouterFixture();
+  using connection = await RawConnection.open(fixture.port);
+  await connection.send(head("POST", "/v1/exec/start", ["Content-Length", "5"]));
+  await connection.send("hello");
+  const refused = await connection.response();
+  strictEqual(refused.status, 401);
+  strictEqual(header(refused, "connection"), undefined);
+  strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+});
+
+Deno.test("the answer never waits for a body that does not come", async () => {
+  await using fixture = new RouterFixture({ handlers: readers });
+  const refusals: [path: string, length: string, status: number][] = [
+    ["/v1/exec/start", "5", 401],
+    ["/v1/exec/start", "100000", 401],
+    ["/v1/exec/start", "18446744073709551615", 401],
+    ["/nowhere", "5", 404],
+    ["/v1/health", "5", 405],
+    [`${PREFIX}/ready`, "5", 200],
+    [`${PREFIX}/run`, "65537", 400],
+  ];
+  for (const [path, length, status] of refusals) {
+    using connection = await RawConnection.open(fixture.port);
+    await connection.send(head("POST", path, ["Content-Length", length]));
+    const refused = await connection.response();
+    strictEqual(refused.status, status);
+    strictEqual(header(refused, "connection"), "close");
+  }
+  using connection = await RawConnection.open(fixture.port);
+  await connection.send(head("POST", "/v1/exec/start", ["Transfer-Encoding", "chunked"]));
+  strictEqual(header(await connection.response(), "connection"), "close");
+});
+
+Deno.test("a larger or chunked body of a refused request closes its connection, also if complete", async () => {
+  await using fixture = new RouterFixture({ limits: { max_drain_bytes: 4 } });
+  using larger = await RawConnection.open(fixture.port);
+  strictEqual(header(await larger.ask("POST", "/nowhere", [], "1234"), "connection"), undefined);
+  strictEqual(header(await larger.ask("POST", "/nowhere", [], "12345"), "connection"), "close");
+  using chunked = await RawConnection.open(fixture.port);
+  await chunked.send(
+    "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+  );
+  strictEqual(header(await chunked.response(), "connection"), "close");
+});
+
+Deno.test("what is sent after an early answer is swallowed, and the peer closes at its end", async () => {
+  await using fixture = new RouterFixture();
+  using connection = await RawConnection.open(fixture.port);
+  await connection.send(head("POST", "/v1/exec/start", ["Content-Length", `${8 * MIB}`]));
+  strictEqual((await connection.response()).status, 401);
+  await connection.send(new Uint8Array(8 * MIB));
+  await connection.closedByPeer();
+});
+
+Deno.test("a start body is read up to 16 MiB, dropped up to max_body_bytes, refused beyond", async () => {
+  await using fixture = new RouterFixture({ handlers: readers });
+  using connection = await RawConnection.open(fixture.port);
+  const start = (body: Uint8Array): ReturnType<typeof connection.ask> =>
+    connection.ask("POST", "/v1/exec/start", [AUTHORIZED], body);
+  strictEqual(bodyText(await start(new Uint8Array(16 * MIB))), String(16 * MIB));
+  const dropped = await start(new Uint8Array(16 * MIB + 1));
+  strictEqual(dropped.status, 500);
+  strictEqual(JSON.parse(bodyText(dropped)).error, "spawn_failed");
+  strictEqual((await start(new Uint8Array(3))).status, 200);
+  await connection.send(
+    head("POST", "/v1/exec/start", AUTHORIZED, ["Content-Length", `${32 * MIB + 1}`]),
+  );
+  const refused = await connection.response();
+  strictEqual(refused.status, 413);
+  strictEqual(header(refused, "content-type"), "text/plain; charset=utf-8");
+  strictEqual(header(refused, "connection"), "close");
+});
+
+Deno.test("a chunked body counts as it comes", async () => {
+  await using fixture = new RouterFixture({ handlers: readers });
+  const cases: [path: string, bytes: number, status: number, slug: string | undefined][] = [
+    ["/v1/exec/start", 16 * MIB, 200, undefined],
+    ["/v1/exec/start", 16 * MIB + 1, 500, "spawn_failed"],
+    ["/v1/exec/start", 32 * MIB + 1, 413, undefined],
+    ["/v1/exec/x/stdin", 2 * MIB, 200, undefined],
+    ["/v1/exec/x/stdin", 2 * MIB + 1, 413, "stdin_write_too_large"],
+    [`${PREFIX}/run`, 65536, 200, undefined],
+    [`${PREFIX}/run`, 65537, 400, undefined],
+  ];
+  for (const [path, bytes, status, slug] of cases) {
+    using connection = await RawConnection.open(fixture.port);
+    await connection.send(head("POST", path, AUTHORIZED, ["Transfer-Encoding", "chunked"]));
+    await connection.send(`${bytes.toString(16)}\r\n`);
+    await connection.send(new Uint8Array(bytes));
+    await connection.send("\r\n0\r\n\r\n");
+    const response = await connection.response();
+    strictEqual(response.status, status, path);
+    if (status === 200) strictEqual(bodyText(response), String(bytes));
+    if (slug !== undefined) strictEqual(JSON.parse(bodyText(response)).error, slug);
+  }
+});
+
+Deno.test("a declared body above its route's cap is refused unread", async () => {
+  await using fixture = new RouterFixture({ handlers: readers });
+  using connection = await RawConnection.open(fixture.port);
+  await connection.send(
+    head("POST", "/v1/exec/x/stdin", AUTHORIZED, ["Content-Length", `${2 * MIB + 1}`]),
+  );
+  const refused = await connection.response();
+  strictEqual(refused.status, 413);
+  strictEqual(JSON.parse(bodyText(refused)).error, "stdin_write_too_large");
+});
+
+Deno.test("an endless body costs no memory", async () => {
+  await using fixture = new RouterFixture({
+    handlers: {
+      exec_start: async ({ request }) =>
+        json(200, (await readStartBody(request, DEFAULT_LIMITS)).length),
+    },
+  });
+  using connection = await RawConnection.open(fixture.port);
+  const piece = new Uint8Array(MIB);
+  await connection.send(
+    head("POST", "/v1/exec/start", AUTHORIZED, ["Content-Length", `${400 * MIB}`]),
+  );
+  const before = Deno.memoryUsage().rss;
+  let most = 0;
+  for (let sent = 0; sent < 400; sent++) {
+    await connection.send(piece);
+    most = Math.max(most, Deno.memoryUsage().rss);
+  }
+  strictEqual((await connection.response()).status, 500);
+  ok(most - before < 150 * MIB, `RSS grew by ${Math.round((most - before) / MIB)} MiB`);
+});
+
+Deno.test("a client that vanishes in mid-body is no failure of the daemon's", async () => {
+  const { promise: failed, resolve } = Promise.withResolvers<unknown>();
+  await using fixture = new RouterFixture({
+    handlers: {
+      exec_start: async ({ request }) => {
+        try {
+          return json(200, (await readStartBody(request, limits)).length);
+        } catch (error) {
+          resolve(error);
+          throw error;
+        }
+      },
+    },
+  });
+  for (const framing of [["Content-Length", "100"], ["Transfer-Encoding", "chunked"]] as const) {
+    const connection = await RawConnection.open(fixture.port);
+    await connection.send(head("POST", "/v1/exec/start", AUTHORIZED, framing));
+    await connection.send("5\r\nhello\r\n");
+    connection[Symbol.dispose]();
+  }
+  strictEqual((await failed as Error).name, "Error");
+  ok((await failed as Error).message.startsWith("Cannot read the body"));
+  using connection = await RawConnection.open(fixture.port);
+  strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+  deepStrictEqual(fixture.kept.lines.filter(({ level }) => level !== "debug"), []);
+});
+
+Deno.test("malformed chunks are a bad request", async () => {
+  await using fixture = new RouterFixture({ handlers: readers });
+  using connection = await RawConnection.open(fixture.port);
+  await connection.send(
+    head("POST", "/v1/exec/start", AUTHORIZED, ["Transfer-Encoding", "chunked"]),
+  );
+  await connection.send("5\r\nhello\r\n");
+  await connection.send("zz\r\n");
+  strictEqual((await connection.response()).status, 400);
+  deepStrictEqual(fixture.kept.lines.filter(({ level }) => level !== "debug"), []);
+});
+
+Deno.test("a client that waits for 100 Continue gets it, and its body is read", async () => {
+  await using fixture = new RouterFixture({ handlers: readers });
+  using connection = await RawConnection.open(fixture.port);
+  await connection.send(
+    head("POST", "/v1/exec/start", AUTHORIZED, ["Content-Length", "5"], ["Expect", "100-continue"]),
+  );
+  const interim = new TextDecoder().decode(await connection.more());
+  strictEqual(interim, "HTTP/1.1 100 Continue\r\n\r\n");
+  await connection.send("hello");
+  strictEqual(bodyText(await connection.response()), "5");
+});
+
+Deno.test("requests that were sent ahead are answered in order", async () => {
+  await using fixture = new RouterFixture();
+  using connection = await RawConnection.open(fixture.port);
+  await connection.send(request("POST", "/v1/exec/start", [], "hello"));
+  await connection.send(HEALTH);
+  strictEqual((await connection.response()).status, 401);
+  strictEqual((await connection.response()).status, 200);
+});

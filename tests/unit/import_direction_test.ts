@@ -1,0 +1,112 @@
+import { deepStrictEqual, notStrictEqual, strictEqual } from "node:assert/strict";
+import { type Edge, findCycle, violations } from "../support/import_graph.ts";
+import { importsOf, readSource, resolveSpecifier, sourceFiles } from "../support/source_files.ts";
+
+const SOURCES = sourceFiles("src", ".ts");
+
+function edges(): Edge[] {
+  return SOURCES.flatMap((from) =>
+    importsOf(readSource(from)).flatMap(({ specifier, typeOnly }) => {
+      const to = resolveSpecifier(from, specifier);
+      return to === undefined ? [] : [{ from, to, typeOnly }];
+    })
+  );
+}
+
+Deno.test("imports point one way: main, daemon, http, rooms, native, contract", () => {
+  notStrictEqual(edges().length, 0);
+  deepStrictEqual(violations(edges()), []);
+});
+
+Deno.test("every import of ours names a file that is there", () => {
+  const missing = edges().filter(({ to }) => !SOURCES.includes(to));
+  deepStrictEqual(missing, []);
+});
+
+Deno.test("no module imports itself by way of others", () => {
+  strictEqual(findCycle(edges()), undefined);
+});
+
+Deno.test("only src/native opens a library or touches a pointer", () => {
+  const others = SOURCES.filter((path) =>
+    !path.startsWith("src/native/") && /\bDeno\.(dlopen|Unsafe\w+)/.test(readSource(path))
+  );
+  deepStrictEqual(others, []);
+});
+
+Deno.test("the daemon never starts a process through Deno, whose reaping would be in the core's way", () => {
+  deepStrictEqual(SOURCES.filter((path) => /\bDeno\.(Command|run)\b/.test(readSource(path))), []);
+});
+
+Deno.test("typebox stays inside the contract, and nothing else of npm is bundled", () => {
+  for (const path of SOURCES) {
+    for (const { specifier } of importsOf(readSource(path))) {
+      if (specifier.startsWith(".") || specifier.startsWith("node:")) continue;
+      strictEqual(
+        `${path} ${specifier}`.replace(/^src\/contract\/\w+\.ts typebox(\/\w+)*$/, ""),
+        "",
+      );
+    }
+  }
+});
+
+Deno.test("the rule sees each kind of import that it forbids", () => {
+  const forbidden = [
+    ["src/contract/rows.ts", "src/log.ts"],
+    ["src/contract/rows.ts", "src/http/router.ts"],
+    ["src/log.ts", "src/native/library.ts"],
+    ["src/native/library.ts", "src/exec/exec.ts"],
+    ["src/exec/exec.ts", "src/bootstrap/token.ts"],
+    ["src/exec/exec.ts", "src/http/sse.ts"],
+    ["src/http/router.ts", "src/daemon.ts"],
+    ["src/daemon.ts", "src/main.ts"],
+    ["src/exec/exec.ts", "src/helpers/strings.ts"],
+    ["src/helpers/strings.ts", "src/contract/rows.ts"],
+  ] as const;
+  for (const [from, to] of forbidden) strictEqual(violations([{ from, to }]).length, 1, from + to);
+  const allowed = [
+    ["src/main.ts", "src/native/library.ts"],
+    ["src/daemon.ts", "src/exec/registry.ts"],
+    ["src/http/routes/exec.ts", "src/http/respond.ts"],
+    ["src/exec/exec.ts", "src/native/library.ts"],
+    ["src/exec/exec.ts", "src/log.ts"],
+    ["src/config.ts", "src/settings.ts"],
+    ["src/settings.ts", "src/config.ts"],
+    ["src/settings.ts", "src/log.ts"],
+    ["src/native/wake.ts", "src/contract/limits.ts"],
+  ] as const;
+  for (const [from, to] of allowed) deepStrictEqual(violations([{ from, to }]), []);
+});
+
+Deno.test("a cycle is found however long it is, and a diamond is none", () => {
+  const edge = (from: string, to: string): Edge => ({ from, to });
+  deepStrictEqual(findCycle([edge("a", "b"), edge("b", "c"), edge("c", "b")]), ["b", "c", "b"]);
+  deepStrictEqual(findCycle([edge("a", "a")]), ["a", "a"]);
+  const diamond = [edge("a", "b"), edge("a", "c"), edge("b", "d"), edge("c", "d")];
+  strictEqual(findCycle(diamond), undefined);
+  strictEqual(findCycle([edge("a", "b"), { ...edge("b", "a"), typeOnly: true }]), undefined);
+});
+
+Deno.test("every way of writing an import is read, and none in a comment", () => {
+  const source = [
+    'import { a } from "./a.ts";',
+    'import type { b } from "./b.ts";',
+    "import {\n  c,\n  d,\n} from './c.ts';",
+    'import "./d.ts";',
+    'export * from "./e.ts";',
+    'export type { f } from "./f.ts";',
+    'const g = await import("./g.ts");',
+    ' * import { h } from "./h.ts";',
+    '// import { i } from "./i.ts";',
+    'export const j = "from";',
+  ].join("\n");
+  const found = importsOf(source).toSorted((a, b) => (a.specifier < b.specifier ? -1 : 1));
+  deepStrictEqual(
+    found.map(({ specifier }) => specifier),
+    ["a", "b", "c", "d", "e", "f", "g"].map((name) => `./${name}.ts`),
+  );
+  deepStrictEqual(
+    found.filter(({ typeOnly }) => typeOnly).map(({ specifier }) => specifier),
+    ["./b.ts", "./f.ts"],
+  );
+});

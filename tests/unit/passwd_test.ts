@@ -1,0 +1,141 @@
+import { deepStrictEqual, notStrictEqual, strictEqual } from "node:assert/strict";
+import { parsePasswd, type PasswdEntry, PasswdFile, primaryGid } from "../../src/exec/passwd.ts";
+
+const parse = (text: string): Map<number, PasswdEntry> =>
+  parsePasswd(new TextEncoder().encode(text));
+
+const ROOT = "root:x:0:0:root:/root:/bin/bash\n";
+
+Deno.test("a passwd line gives name, ids, home and shell", () => {
+  deepStrictEqual(
+    [...parse(`${ROOT}app:x:1000:1001:App,,,:/home/app:/bin/sh`).values()],
+    [
+      { name: "root", uid: 0, gid: 0, home: "/root", shell: "/bin/bash" },
+      { name: "app", uid: 1000, gid: 1001, home: "/home/app", shell: "/bin/sh" },
+    ],
+  );
+});
+
+Deno.test("the first line of an id counts", () => {
+  strictEqual(parse(`${ROOT}toor:x:0:5::/elsewhere:/bin/csh\n`).get(0)?.name, "root");
+});
+
+Deno.test("a line that makes no sense is no entry and spoils no other", () => {
+  const bad = {
+    "no fields": "garbage",
+    "empty": "",
+    "comment": "#gone:x:7:7::/:/bin/sh",
+    "NIS inclusion": "+nis:x:7:7::/:/bin/sh",
+    "NIS exclusion": "-nis:x:7:7::/:/bin/sh",
+    "no name": ":x:7:7::/:/bin/sh",
+    "no uid": "a:x::7::/:/bin/sh",
+    "no gid": "a:x:7:::/:/bin/sh",
+    "negative uid": "a:x:-7:7::/:/bin/sh",
+    "hexadecimal uid": "a:x:0x7:7::/:/bin/sh",
+    "fractional uid": "a:x:7.0:7::/:/bin/sh",
+    "spaced uid": "a:x: 7:7::/:/bin/sh",
+    "signed uid": "a:x:+7:7::/:/bin/sh",
+    "the kernel's unchanged": "a:x:4294967295:7::/:/bin/sh",
+    "uid above uint32": "a:x:4294967296:7::/:/bin/sh",
+    "uid of many digits": `a:x:${"7".repeat(400)}:7::/:/bin/sh`,
+    "gid above uint32": "a:x:7:4294967295::/:/bin/sh",
+    "NUL in the home": "a:x:7:7::/ho\0me:/bin/sh",
+  };
+  for (const [what, line] of Object.entries(bad)) {
+    deepStrictEqual([...parse(`${line}\n${ROOT}`).keys()], [0], what);
+  }
+});
+
+Deno.test("the largest id that is one is read", () => {
+  strictEqual(parse("a:x:4294967294:4294967294::/:/bin/sh").get(4294967294)?.gid, 4294967294);
+});
+
+Deno.test("fields missing at the end of a line are empty", () => {
+  deepStrictEqual(parse("a:x:7:8").get(7), { name: "a", uid: 7, gid: 8, home: "", shell: "" });
+  deepStrictEqual(parse("a:x:7:8::/h:").get(7)?.shell, "");
+});
+
+Deno.test("bytes that are not UTF-8 do not stop the parser", () => {
+  const latin1 = Uint8Array.from("a:x:7:7:J\xf6rg:/h:/bin/sh\n" + ROOT, (c) => c.charCodeAt(0));
+  const entries = parsePasswd(latin1);
+  strictEqual(entries.get(7)?.home, "/h");
+  strictEqual(entries.get(0)?.name, "root");
+});
+
+Deno.test("UTF-8 in a home directory is kept", () => {
+  strictEqual(parse("a:x:7:7::/home/jörg:/bin/sh").get(7)?.home, "/home/jörg");
+});
+
+Deno.test("`__proto__` is a user name like any other", () => {
+  strictEqual(parse("__proto__:x:7:7::/:/bin/sh").get(7)?.name, "__proto__");
+});
+
+Deno.test("an empty file has no entries", () => strictEqual(parse("").size, 0));
+
+Deno.test("without an entry the group is the user's own id", () => {
+  const entries = parse("a:x:7:8::/:/bin/sh");
+  const passwd = { entry: (uid: number): PasswdEntry | undefined => entries.get(uid) };
+  strictEqual(primaryGid(passwd, 7), 8);
+  strictEqual(primaryGid(passwd, 9), 9);
+});
+
+Deno.test("a user added while the daemon runs is seen, one removed is gone", async () => {
+  const path = await Deno.makeTempFile();
+  try {
+    const passwd = new PasswdFile(path);
+    strictEqual(passwd.entry(7), undefined);
+    await Deno.writeTextFile(path, `${ROOT}a:x:7:7::/:/bin/sh\n`);
+    strictEqual(passwd.entry(7)?.name, "a");
+    await Deno.writeTextFile(path, ROOT);
+    strictEqual(passwd.entry(7), undefined);
+    strictEqual(passwd.entry(0)?.name, "root");
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
+Deno.test("a replaced file of the same size is seen, as useradd replaces it", async () => {
+  const directory = await Deno.makeTempDir();
+  try {
+    const path = `${directory}/passwd`;
+    await Deno.writeTextFile(path, "a:x:7:7::/:/bin/sh\n");
+    const passwd = new PasswdFile(path);
+    strictEqual(passwd.entry(7)?.name, "a");
+    await Deno.writeTextFile(`${path}+`, "b:x:7:7::/:/bin/sh\n");
+    await Deno.rename(`${path}+`, path);
+    strictEqual(passwd.entry(7)?.name, "b");
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
+
+Deno.test("an unchanged file is not parsed again", async () => {
+  const path = await Deno.makeTempFile();
+  try {
+    await Deno.writeTextFile(path, ROOT);
+    const passwd = new PasswdFile(path);
+    const first = passwd.entry(0);
+    notStrictEqual(first, undefined);
+    strictEqual(passwd.entry(0), first);
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
+Deno.test("a file that is missing, a directory or vanishes has no entries", async () => {
+  const directory = await Deno.makeTempDir();
+  try {
+    strictEqual(new PasswdFile(`${directory}/none`).entry(0), undefined);
+    strictEqual(new PasswdFile(directory).entry(0), undefined);
+    const path = `${directory}/passwd`;
+    await Deno.writeTextFile(path, ROOT);
+    const passwd = new PasswdFile(path);
+    strictEqual(passwd.entry(0)?.name, "root");
+    await Deno.remove(path);
+    strictEqual(passwd.entry(0), undefined);
+    await Deno.writeTextFile(path, ROOT);
+    strictEqual(passwd.entry(0)?.name, "root");
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
