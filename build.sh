@@ -13,7 +13,8 @@ commands=(
   "demo|run|a guided tour of a real daemon on a free port, which then serves until interrupted"
   "test|test|set up, then every test, Rust and TypeScript; with arguments: deno test with them, alone"
   "check|check|format, lint, types, documentation, clippy; changes nothing"
-  "image|image|a guest image, kernel and root file system, in dist/image/: amd64 or arm64"
+  "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
+  "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"
 )
 
 # shellcheck source=scripts/build/say.sh

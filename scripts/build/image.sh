@@ -1,10 +1,6 @@
 # image [amd64|arm64]: a kernel, an initramfs and a root file system in dist/image/ARCH, from Debian's packages.
-# shellcheck source=scripts/build/setup.sh
-source "$root/scripts/build/setup.sh"
-# shellcheck source=scripts/build/debian.sh
-source "$root/scripts/build/debian.sh"
-# shellcheck source=scripts/build/target.sh
-source "$root/scripts/build/target.sh"
+# shellcheck source=scripts/build/compile.sh
+source "$root/scripts/build/compile.sh"
 
 disk_mib=${GUESTD_IMAGE_DISK_MIB:-2048}
 # A sixteenth of the disk, and not more than the daemon's own default of 256 MiB.
@@ -45,7 +41,7 @@ make_initramfs() {
 install_daemon() {
   local arch=$1 stage=$2 lib=$2/usr/lib/guestd
   mkdir -p "$lib" "$stage/usr/bin"
-  if (compile_for "$arch") 2>"$tools/log/compile.log"; then
+  if (compile_for "$arch") 2>>"$tools/log/image.log"; then
     form=compiled
     install -m 0755 "$(compiled_file "$arch")" "$stage/usr/bin/guestd"
   else
@@ -117,7 +113,7 @@ build_image() {
 form_words() {
   case $1 in
     compiled) echo "one compiled file" ;;
-    *) echo "deno, bundle and library, for want of a denort to compile with (./build.sh compile)" ;;
+    *) echo "deno, bundle and library, as it cannot be compiled here (./build.sh compile says why)" ;;
   esac
 }
 
@@ -129,15 +125,14 @@ weights() {
 }
 
 image_fresh() {
-  fresh "image-$1" "$root/dist/image/$1/rootfs.ext4" image scripts/guestd scripts/build/image.sh scripts/build/debian.sh \
-    scripts/build/target.sh "$bundle" "$(library_for "$1")" "$tools/image/$1/unpacked"
+  fresh "image-$1" "$root/dist/image/$1/rootfs.ext4" image scripts/guestd scripts/build/image.sh "$bundle" "$(library_for "$1")" "$tools/image/$1/unpacked"
 }
 
 ensure_image() {
   local arch=$1
   need_tools "$arch"
   fetch_packages "$arch"
-  ensure_target "$arch"
+  ensure_parts "$arch"
   image_fresh "$arch" || build_image "$arch"
 }
 
