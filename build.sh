@@ -15,6 +15,8 @@ commands=(
   "check|check|format, lint, types, documentation, clippy; changes nothing"
   "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
   "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"
+  "vm-test|vm_test|boots the image in QEMU and drives it over HTTP; as root installs what that needs"
+  "vm-tools|vm_test|installs what vm-test needs, and no more"
 )
 
 # shellcheck source=scripts/build/say.sh
@@ -43,7 +45,7 @@ main() {
     if [ "$name" = "$wanted" ]; then
       # shellcheck source=/dev/null
       source "$root/scripts/build/$file.sh"
-      "command_$name" "$@"
+      "command_${name//-/_}" "$@"
       return
     fi
   done
