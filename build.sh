@@ -16,7 +16,6 @@ commands=(
   "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
   "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"
   "vm-test|vm_test|boots the image in QEMU and drives it over HTTP; as root installs what that needs"
-  "vm-tools|vm_test|installs what vm-test needs, and no more"
 )
 
 # shellcheck source=scripts/build/say.sh

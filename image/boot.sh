@@ -12,7 +12,7 @@ arch=${1:-amd64}
 case $arch in
   # q35, not microvm: only it can be frozen to a file and restored.
   amd64) machine=(qemu-system-x86_64 -M q35 -cpu max) console=ttyS0 ;;
-  arm64) machine=(qemu-system-aarch64 -M virt -cpu max,pauth-impdef=on) console=ttyAMA0 ;;
+  arm64) machine=(qemu-system-aarch64 -M virt -cpu "max,pauth-impdef=on") console=ttyAMA0 ;;
   *) echo "boot.sh: there is no image for '$arch': amd64 or arm64" >&2; exit 2 ;;
 esac
 image=$here/dist/image/$arch

@@ -17,7 +17,7 @@ all_sources() { find src -name '*.ts' | sort; }
 command_check() {
   set_up
   ensure_cargo
-  local sources shell=(build.sh .ci/run scripts/guestd scripts/build/*.sh)
+  local sources shell=(build.sh .ci/run scripts/guestd scripts/build/*.sh image/*.sh image/init image/udhcpc.script)
   mapfile -t sources < <(all_sources)
   checked "deno fmt" "$deno" fmt --check
   checked "deno lint" "$deno" lint --quiet
@@ -27,5 +27,6 @@ command_check() {
   checked "cargo clippy" "$cargo" clippy --quiet --locked --all-targets --manifest-path native/Cargo.toml \
     --target-dir target -- -D warnings
   if command -v shellcheck >/dev/null; then checked "shellcheck" shellcheck -x "${shell[@]}"; fi
+  if command -v hadolint >/dev/null; then checked "hadolint" hadolint image/Dockerfile; fi
   [ ${#bad[@]} -eq 0 ] || { say "failed: $(IFS=,; echo "${bad[*]}")"; return 1; }
 }

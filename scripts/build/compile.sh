@@ -1,4 +1,4 @@
-# compile [amd64|arm64]: the daemon as one file, dist/guestd, native library and permissions inside.
+# compile [amd64|arm64 [FILE]]: the daemon as one file, dist/guestd, native library and permissions inside.
 # shellcheck source=scripts/build/setup.sh
 source "$root/scripts/build/setup.sh"
 # shellcheck source=scripts/build/debian.sh
@@ -28,15 +28,14 @@ usable_denort() {
 # The library lies beside the script in the compiled file's own file system, where the daemon looks for it; from a
 # directory that holds nothing else, since deno compile embeds whatever node_modules it comes across.
 compile_for() {
-  local arch=$1 product stage flags log=$tools/log/compile.log version
+  local arch=$1 product=$2 stage flags log=$tools/log/compile.log version
   usable_denort "$arch"
-  product=$(compiled_file "$arch")
   mapfile -t flags < <(launch_flags)
   mkdir -p "$tools/log" "$(dirname "$product")"
   stage=$(mktemp -d "$tools/compile.XXXXXX")
   cp "$bundle" "$(library_for "$arch")" "$stage/"
   say "compiling the daemon for $arch into one file"
-  if ! (cd "$stage" && NO_COLOR=1 "$deno" compile --no-config --no-remote --no-npm --no-check "${flags[@]}" \
+  if ! (cd "$stage" && NO_COLOR=1 "$deno" compile --no-config --no-remote --no-npm --no-check --deny-import "${flags[@]}" \
     --target "$(rust_target "$arch")" --include libguestd.so --output guestd.new guestd.js) >"$log" 2>&1; then
     rm -rf "$stage"
     if grep -q 'Setting up base binary' "$log"; then
@@ -56,10 +55,11 @@ compile_for() {
 }
 
 command_compile() {
-  local arch=${1:-$(host_arch)}
+  local arch=${1:-$(host_arch)} product
   known_arch "$arch"
+  product=${2:-$(compiled_file "$arch")}
   set_up
   ensure_library "$arch"
-  compile_for "$arch"
-  say "$(compiled_file "$arch") has $(($(wc -c <"$(compiled_file "$arch")") / 1048576)) MiB"
+  compile_for "$arch" "$product"
+  say "$product has $(($(wc -c <"$product") / 1048576)) MiB"
 }

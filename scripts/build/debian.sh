@@ -22,19 +22,23 @@ install_packages() {
   command -v apt-get >/dev/null || die "$why: install $* (Debian's names)"
   [ "$(id -u)" -eq 0 ] || die "$why: apt-get install $*"
   say "$why: installing Debian's $*"
-  if [ -z "$(find /var/lib/apt/lists -name '*_Packages*' -print -quit 2>/dev/null)" ]; then
-    quietly "$tools/log/apt.log" apt-get update || die "$why, and apt-get update has failed"
-  fi
-  DEBIAN_FRONTEND=noninteractive quietly "$tools/log/apt.log" apt-get install -y --no-install-recommends "$@" ||
-    die "$why, and apt-get has failed to install $*"
+  mkdir -p "$tools/log"
+  local install=(env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@")
+  # apt's lists may be missing, or so old that they name what is no longer there.
+  "${install[@]}" >"$tools/log/apt.log" 2>&1 </dev/null && return
+  quietly "$tools/log/apt.log" apt-get update || die "$why, and apt-get update has failed"
+  quietly "$tools/log/apt.log" "${install[@]}" </dev/null || die "$why, and apt-get has failed to install $*"
 }
+
+# Tools for disks are in /sbin, which is not on everybody's PATH.
+on_path() { PATH=$PATH:/usr/sbin:/sbin command -v "$1" >/dev/null; }
 
 # need_commands WHY COMMAND:PACKAGE...: installs the packages whose command is missing.
 need_commands() {
   local why=$1 pair missing=()
   shift
   for pair in "$@"; do
-    PATH=$PATH:/usr/sbin:/sbin command -v "${pair%%:*}" >/dev/null || missing+=("${pair#*:}")
+    on_path "${pair%%:*}" || missing+=("${pair#*:}")
   done
   [ ${#missing[@]} -eq 0 ] || install_packages "$why" "${missing[@]}"
 }

@@ -37,22 +37,16 @@ make_initramfs() {
   (cd "$stage" && find . | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0) | gzip -n -6 >"$out"
 }
 
-# install_daemon ARCH STAGE: as it would ship. Says which form that is.
+# install_daemon ARCH STAGE: as it would ship, in the form that can be made. Afterwards "$form" is it.
 install_daemon() {
-  local arch=$1 stage=$2 lib=$2/usr/lib/guestd
-  mkdir -p "$lib" "$stage/usr/bin"
-  if (compile_for "$arch") 2>>"$tools/log/image.log"; then
+  local arch=$1 stage=$2
+  # A process of its own: what fails in it is to end it.
+  if "$root/build.sh" compile "$arch" 2>"$tools/log/image.log"; then
     form=compiled
-    install -m 0755 "$(compiled_file "$arch")" "$stage/usr/bin/guestd"
+    image/install.sh "$stage" "$(compiled_file "$arch")"
   else
     form=bundle
-    mkdir -p "$lib/dist" "$lib/scripts"
-    install -m 0755 "$(deno_for "$arch")" "$lib/deno"
-    install -m 0644 "$bundle" "$lib/dist/guestd.js"
-    install -m 0755 "$(library_for "$arch")" "$lib/dist/libguestd.so"
-    install -m 0755 scripts/guestd "$lib/scripts/guestd"
-    printf '#!/bin/sh\nGUESTD_DENO=/usr/lib/guestd/deno exec /usr/lib/guestd/scripts/guestd "$@"\n' >"$stage/usr/bin/guestd"
-    chmod 0755 "$stage/usr/bin/guestd"
+    image/install.sh "$stage" "$(deno_for "$arch")" "$bundle" "$(library_for "$arch")"
   fi
 }
 
@@ -87,6 +81,7 @@ make_disk() {
   [ "$(id -u)" -eq 0 ] || as_root=(fakeroot)
   rm -f "$out"
   truncate -s "${disk_mib}M" "$out"
+  # shellcheck disable=SC2016 # the inner shell's
   quietly "$tools/log/mke2fs.log" "${as_root[@]}" sh -e -c '
     chown -R 0:0 "$1"
     chown 1000:1000 "$1/home/user"
@@ -125,15 +120,21 @@ weights() {
 }
 
 image_fresh() {
+  # Somebody may have found a denort since.
+  [ -z "${DENORT_BIN:-}" ] || grep -qsx compiled "$root/dist/image/$1/form" || return 1
   fresh "image-$1" "$root/dist/image/$1/rootfs.ext4" image scripts/guestd scripts/build/image.sh "$bundle" "$(library_for "$1")" "$tools/image/$1/unpacked"
 }
 
+# Under the lock of setup, whose work is done by then: two at once would share their directories.
 ensure_image() {
-  local arch=$1
-  need_tools "$arch"
-  fetch_packages "$arch"
-  ensure_parts "$arch"
-  image_fresh "$arch" || build_image "$arch"
+  need_tools
+  mkdir -p "$tools/image"
+  (
+    ! command -v flock >/dev/null || flock 9
+    fetch_packages "$1"
+    ensure_parts "$1"
+    image_fresh "$1" || build_image "$1"
+  ) 9>"$tools/image/lock"
 }
 
 command_image() {

@@ -31,8 +31,9 @@ find_cross_rustc() {
 # Debian's compilers for another architecture: rustc-web is a rustc recent enough, in stable releases too.
 install_cross_tools() {
   local arch=$1 gnu=$2 why="building for $1 needs a cross compiler"
-  [ "$(id -u)" -eq 0 ] && command -v dpkg >/dev/null ||
+  if [ "$(id -u)" -ne 0 ] || ! command -v dpkg >/dev/null; then
     die "$why: a Rust target $(rust_target "$arch") (rustup target add) and $gnu-gcc"
+  fi
   if ! dpkg --print-foreign-architectures | grep -qx "$arch"; then
     say "adding $arch to the architectures of this machine's dpkg"
     dpkg --add-architecture "$arch"

@@ -18,7 +18,7 @@ vm_part_of_test() {
     return
   fi
   say "testing the guest image in a virtual machine"
-  if ! (ensure_image amd64); then
+  if ! "$root/build.sh" image amd64; then
     # Out of reach of Debian's packages is no failure of the daemon's, but CI has to see it.
     [ -n "${CI:-}" ] || { say "skipping the checks in a virtual machine: there is no image"; return; }
     failed=$((failed + 1))
@@ -32,7 +32,7 @@ missing_for_vm() {
   local program
   [ "$(uname -m)" = x86_64 ] || { echo "x86_64 processor"; return; }
   for program in qemu-system-x86_64 setpriv apt-get dpkg-deb cpio mke2fs; do
-    PATH=$PATH:/usr/sbin:/sbin command -v "$program" >/dev/null || { echo "$program"; return; }
+    on_path "$program" || { echo "$program"; return; }
   done
   return 1
 }

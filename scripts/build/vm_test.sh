@@ -3,13 +3,6 @@
 # shellcheck source=scripts/build/test.sh
 source "$root/scripts/build/test.sh"
 
-command_vm_tools() {
-  local arch=${1:-$(host_arch)}
-  known_arch "$arch"
-  need_tools
-  need_qemu "$arch"
-}
-
 command_vm_test() {
   local arch=${1:-$(host_arch)}
   known_arch "$arch"
