@@ -189,16 +189,22 @@ pub fn clone_child(
     }
 }
 
+/// A kernel sigaction: handler, flags, restorer, mask. All zeroes is the default action.
+type KernelAction = [u64; 4];
+
+/// Which signals are not at their default. Raw, because glibc hides two of them.
 fn changed_signals() -> [bool; SIGNALS] {
     let mut changed = [false; SIGNALS];
     for (number, slot) in changed.iter_mut().enumerate().skip(1) {
-        // SAFETY: sigaction demands null or valid pointers: the old action is written to a zeroed
-        // local, nothing is changed.
-        unsafe {
-            let mut old: libc::sigaction = std::mem::zeroed();
-            let asked = libc::sigaction(number as c_int, ptr::null(), &mut old) == 0;
-            *slot = asked && old.sa_sigaction != libc::SIG_DFL;
-        }
+        let mut old: KernelAction = [0; 4];
+        let (number, new): (c_long, *const u64) = (number as c_long, ptr::null());
+        // SAFETY: rt_sigaction demands null or a valid action to set, and room for the old one:
+        // nothing is set, `old` is a local of the kernel's size.
+        let result = unsafe {
+            let old = old.as_mut_ptr();
+            libc::syscall(libc::SYS_rt_sigaction, number, new, old, SIGSET_BYTES)
+        };
+        *slot = result == 0 && old[0] != libc::SIG_DFL as u64;
     }
     changed
 }
@@ -251,8 +257,7 @@ unsafe fn become_program(plan: &Plan) -> Failure {
         }
         for (number, changed) in plan.changed_signals.iter().enumerate() {
             if *changed {
-                // A kernel sigaction of all zeroes: SIG_DFL, no flags, no mask.
-                let default = [0u64; 4];
+                let default: KernelAction = [0; 4];
                 let (number, action) = (number as c_long, default.as_ptr());
                 let old: *mut u64 = ptr::null_mut();
                 libc::syscall(libc::SYS_rt_sigaction, number, action, old, SIGSET_BYTES);
