@@ -407,3 +407,50 @@ fn a_collected_exec_is_signalled_no_more_and_its_writer_goes_on() {
     let pid = rustix::process::Pid::from_raw(left[0].pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
+
+#[test]
+fn a_start_that_hangs_in_its_working_directory_holds_up_no_other() {
+    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+    let Ok(fuse) = rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty()) else {
+        println!("skipped: no /dev/fuse here");
+        return;
+    };
+    let directory = std::env::temp_dir().join(format!("guestd-hung-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    // A file system whose server never answers: whoever looks into it hangs.
+    let number = std::os::fd::AsRawFd::as_raw_fd(&fuse);
+    let data = format!("fd={number},rootmode=40000,user_id=0,group_id=0");
+    let data = std::ffi::CString::new(data).unwrap();
+    let flags = rustix::mount::MountFlags::NODEV;
+    if rustix::mount::mount("hung", &directory, "fuse", flags, Some(data.as_c_str())).is_err() {
+        println!("skipped: mounting needs root");
+        return;
+    }
+    let inside = std::ffi::CString::new(format!("{}/x", directory.display())).unwrap();
+    let host = Host::open(QUICK);
+    let hanging: Vec<u32> = (0..3)
+        .map(|_| {
+            let token = host.token();
+            host.core.start(
+                Request {
+                    cwd: Some(inside.clone()),
+                    ..shell("exit 0")
+                },
+                token,
+            );
+            token
+        })
+        .collect();
+    for code in 1..4 {
+        let exec = host.sh(&format!("exit {code}"));
+        host.published(&exec);
+        assert_eq!(exec.state().exit, Some(Exit::Code(code)));
+    }
+    // Its server gone, the file system answers with an error, and so do the starts.
+    drop(fuse);
+    for token in hanging {
+        assert_eq!(host.operation(token), (libc::ENOTCONN, 8));
+    }
+    rustix::mount::unmount(&directory, rustix::mount::UnmountFlags::DETACH).unwrap();
+    std::fs::remove_dir(&directory).unwrap();
+}
