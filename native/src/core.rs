@@ -12,6 +12,7 @@ use crate::clock::span_ns;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
+use crate::process::oom;
 use crate::process::reap;
 use crate::process::request::Request;
 use crate::process::spawner::{self, Spawner};
@@ -59,8 +60,9 @@ pub struct Core {
 }
 
 impl Core {
-    /// Starts every thread. Orphans fall to this process from now on, and its memory is closed to
-    /// other processes of the same user: it holds the token.
+    /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
+    /// processes of the same user, for it holds the token, and it is the last to be killed when
+    /// memory runs out, where it may ask for that.
     pub fn open(settings: Settings) -> Result<Self, Errno> {
         let of_thread = |error: std::io::Error| {
             Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN))
@@ -90,6 +92,7 @@ impl Core {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
             wake: Arc::clone(&wake),
+            oom_score: oom::protect(),
             sizes: Sizes {
                 capture: settings.capture_bytes as usize,
                 window: u64::from(settings.window_bytes),

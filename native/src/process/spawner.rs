@@ -14,10 +14,11 @@ use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::actor::{Actor, Parts};
-use super::child::{Failure, Stack, Step, clone_child};
+use super::child::{Failure, Step, clone_child};
 use super::exec::{Exec, Table};
 use super::log::{Log, Sizes};
 use super::request::Request;
+use super::stack::Stack;
 use crate::clock::epoch_secs;
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::wake::Wake;
@@ -40,6 +41,8 @@ pub struct Desk {
     pub mailbox: Arc<Mailbox>,
     /// Is told of the start.
     pub wake: Arc<Wake>,
+    /// What a child sets its oom_score_adj back to.
+    pub oom_score: Option<Vec<u8>>,
     /// Sizes of what is kept of its output.
     pub sizes: Sizes,
 }
@@ -190,7 +193,8 @@ fn start_child(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Re
         errno: errno.raw_os_error(),
     })?;
     let started_at = epoch_secs();
-    let child = clone_child(request, pipes.child.each_ref().map(OwnedFd::as_fd), stack)?;
+    let stdio = pipes.child.each_ref().map(OwnedFd::as_fd);
+    let child = clone_child(request, stdio, desk.oom_score.as_deref(), stack)?;
     let exec = Arc::new(Exec::new(id, child.pid, started_at, Log::new(desk.sizes)));
     desk.table.insert(&exec);
     let Ends { ours, stdin, .. } = pipes;
