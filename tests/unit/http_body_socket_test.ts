@@ -32,17 +32,6 @@ Deno.test("a refused request with a small body keeps its connection", async () =
   strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
 });
 
-Deno.test("a refused request keeps its connection when its body comes right after the head", async () => {
-  await using fixture = new RouterFixture();
-  using connection = await RawConnection.open(fixture.port);
-  await connection.send(head("POST", "/v1/exec/start", ["Content-Length", "5"]));
-  await connection.send("hello");
-  const refused = await connection.response();
-  strictEqual(refused.status, 401);
-  strictEqual(header(refused, "connection"), undefined);
-  strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
-});
-
 Deno.test("the answer never waits for a body that does not come", async () => {
   await using fixture = new RouterFixture({ handlers: readers });
   const refusals: [path: string, length: string, status: number][] = [
