@@ -98,7 +98,7 @@ export function createRouter(options: RouterOptions): Router {
       const response = await answer(request, info);
       // After an upgrade the request is no longer there to be looked at.
       if (response.status === 101) return finish(response, false);
-      const close = await drainBody(request, limits.max_drain_bytes);
+      const close = drainBody(request, limits.max_drain_bytes);
       return finish(response, close || options.draining?.() === true);
     },
     onError(error: unknown): Response {
