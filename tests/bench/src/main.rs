@@ -8,12 +8,13 @@ use guestd_bench::figures::Line;
 use guestd_bench::{Outcome, plot, report, soak};
 
 const USAGE: &str = "usage: guestd-bench bench ROOT [--quick] [--write] [--only PART]\n       \
-                     guestd-bench soak ROOT [COMMANDS]";
+                     guestd-bench profile ROOT\n       guestd-bench soak ROOT [COMMANDS]";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["bench", root, ref options @ ..] => measure(Path::new(root), options),
+        ["profile", root] => bench::profile::run(Path::new(root), 3200).map(|()| true),
         ["soak", root] => soak::run(Path::new(root), soak::Plan::LONG),
         ["soak", root, count] => count.parse().map_err(Into::into).and_then(|commands| {
             soak::run(

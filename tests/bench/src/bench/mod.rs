@@ -3,6 +3,7 @@
 pub mod commands;
 pub mod health;
 pub mod memory;
+pub mod profile;
 pub mod throughput;
 
 use std::path::Path;
