@@ -17,6 +17,7 @@ use super::exec::{Exec, Table};
 use super::log::{Log, Sizes};
 use super::request::Request;
 use crate::clock::epoch_secs;
+use crate::reactor::kin::own_children;
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::wake::Wake;
 
@@ -49,6 +50,9 @@ pub struct Desk {
 pub fn start(orders: Receiver<Order>, desk: Desk) -> std::io::Result<JoinHandle<()>> {
     let mut stack = Stack::new()?;
     let body = move || {
+        if let Some(children) = own_children() {
+            desk.mailbox.send(Command::Spawner(children));
+        }
         for order in orders {
             let (id, token) = (order.id, order.token);
             let result = catch_unwind(AssertUnwindSafe(|| {
