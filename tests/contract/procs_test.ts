@@ -60,10 +60,14 @@ Deno.test("a command that finished while something it backgrounded did not shows
 
 Deno.test("zombies of a group are not live and not listed", async () => {
   await using daemon = await Daemon.bootstrapped();
-  // The subshell becomes a sleep that never waits for the child that it already had.
-  const id = await daemon.exec("true & echo $!; exec sleep infinity");
+  // The shell becomes a sleep, which never waits for the child that the shell left it.
+  const script = "exec 3<&0; head -c1 <&3 >/dev/null & echo $!; exec sleep infinity";
+  const id = await daemon.exec(script, { stdin: true });
   await using stream = await daemon.stream(id);
   const zombie = Number(await stream.untilOutput("\n"));
+  const leader = (await daemon.group(id)).pgid ?? 0;
+  await eventually("the sleep", () => processStat(leader)?.comm === "sleep");
+  await daemon.stdin(id, "x");
   await eventually("the zombie", () => processStat(zombie)?.state === "Z");
   const { pgid, pids } = await daemon.group(id);
   strictEqual(processStat(zombie)?.pgid, pgid);
