@@ -1,9 +1,6 @@
 # compile [amd64|arm64 [FILE]]: the daemon as one file, dist/guestd, native library and permissions inside.
-# shellcheck source=scripts/build/setup.sh
 source "$root/scripts/build/setup.sh"
-# shellcheck source=scripts/build/debian.sh
 source "$root/scripts/build/debian.sh"
-# shellcheck source=scripts/build/target.sh
 source "$root/scripts/build/target.sh"
 
 # What the daemon may do, and V8's flags: as the launcher gives them, so that no form has more than another.
@@ -58,6 +55,7 @@ command_compile() {
   local arch=${1:-$(host_arch)} product
   known_arch "$arch"
   product=${2:-$(compiled_file "$arch")}
+  [[ $product == /* ]] || product=$caller_directory/$product
   set_up
   ensure_library "$arch"
   compile_for "$arch" "$product"

@@ -1,5 +1,4 @@
 # image [amd64|arm64]: a kernel, an initramfs and a root file system in dist/image/ARCH, from Debian's packages.
-# shellcheck source=scripts/build/compile.sh
 source "$root/scripts/build/compile.sh"
 
 disk_mib=${GUESTD_IMAGE_DISK_MIB:-2048}

@@ -1,8 +1,6 @@
 # test: cargo's tests, then Deno's, against the bundle, then in a virtual machine where there is a QEMU. The last line
 # is 'N passed, N failed'.
-# shellcheck source=scripts/build/setup.sh
 source "$root/scripts/build/setup.sh"
-# shellcheck source=scripts/build/vm.sh
 source "$root/scripts/build/vm.sh"
 
 passed=0

@@ -1,5 +1,4 @@
 # The checks in a virtual machine: what they need and how they are run. Needs test.sh's suite.
-# shellcheck source=scripts/build/image.sh
 source "$root/scripts/build/image.sh"
 
 qemu_program() { case $1 in amd64) echo qemu-system-x86_64 ;; arm64) echo qemu-system-aarch64 ;; esac; }

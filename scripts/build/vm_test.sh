@@ -1,6 +1,5 @@
 # vm-test [amd64|arm64]: the image under test, with what takes too long for every test run. The last line is
 # 'N passed, N failed'.
-# shellcheck source=scripts/build/test.sh
 source "$root/scripts/build/test.sh"
 
 command_vm_test() {
