@@ -1,11 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import {
-  type Config,
-  helpText,
-  readConfig,
-  settingNames,
-  settingsTable,
-} from "../../src/config.ts";
+import { type Config, helpText, readConfig } from "../../src/config.ts";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
 import { VERSION } from "../../src/contract/version.ts";
 import { LIMIT_SETTINGS, SETTINGS } from "../../src/settings.ts";

@@ -1,12 +1,14 @@
 //! One thread that owns every pipe, pidfd and timer of the execs.
 
 pub mod census;
+pub mod kin;
 pub mod mailbox;
 pub mod poll;
 pub mod timers;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -14,8 +16,10 @@ use rustix::io::Errno;
 
 use crate::clock::boottime_ns;
 use crate::process::actor::{Actor, Waiter};
-use crate::wake::{Kind, Wake};
+use crate::process::reap;
+use crate::wake::{Kind, Outbox, Wake};
 use census::Desk;
+use kin::Kin;
 use mailbox::{Command, Mailbox};
 use poll::{Interest, Key, Poll};
 use timers::{Timer, Timers};
@@ -31,6 +35,9 @@ pub struct Spans {
     pub stdin_ns: u64,
 }
 
+/// Orphans are reaped this long after the first of them may have ended, in nanoseconds.
+const ORPHANS_NS: u64 = 20_000_000;
+
 /// How much is read from a pipe at a time, in bytes.
 pub const READ_BYTES: usize = 256 << 10;
 
@@ -38,8 +45,9 @@ pub const READ_BYTES: usize = 256 << 10;
 pub struct Context {
     pub(crate) poll: Poll,
     pub(crate) timers: Timers,
-    pub(crate) wake: Arc<Wake>,
+    pub(crate) wake: Outbox,
     pub(crate) desk: Desk,
+    pub(crate) kin: Kin,
     pub(crate) spans: Spans,
     pub(crate) draining: bool,
     pub(crate) scratch: Box<[u8]>,
@@ -86,8 +94,9 @@ pub fn start(
     let context = Context {
         poll,
         timers,
-        wake,
+        wake: Outbox::new(wake),
         desk,
+        kin: Kin::of_this_process(),
         spans,
         draining,
         scratch,
@@ -109,45 +118,84 @@ pub fn start(
 
 impl Reactor {
     fn run(mut self) {
+        reap::take_child_exits();
         let mut ready = Vec::new();
-        loop {
-            let now = boottime_ns();
-            let next_pass = self.context.desk.dispatch(now);
-            self.context.timers.set(0, Timer::Census, next_pass);
-            // Neither can fail on descriptors that this thread owns, but for an interruption.
-            let _ = self.context.timers.arm();
-            let _ = self.context.poll.wait(&mut ready);
-            for (key, gone) in ready.drain(..) {
-                match key {
-                    Key::Mailbox => {}
-                    Key::Timers => self.context.timers.fired(),
-                    Key::ChildExit => {
-                        let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
-                        self.context.wake.notify(Kind::Orphans, 0);
-                    }
-                    Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
-                    Key::Output(exec, stream) => {
-                        self.with(exec, |actor, ctx| actor.output_ready(stream, ctx));
-                    }
-                    Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
-                    Key::Member(exec, pid) => {
-                        self.with(exec, |actor, ctx| actor.member_ended(pid, ctx));
-                    }
-                }
+        // A panic costs the work of one turn, never the daemon's hold on its execs.
+        while catch_unwind(AssertUnwindSafe(|| self.turn(&mut ready))).unwrap_or(true) {}
+    }
+
+    /// Waits for events, then commands, then deadlines; false once it is told to stop.
+    fn turn(&mut self, ready: &mut Vec<(Key, bool)>) -> bool {
+        self.dispatch_pass();
+        self.context.wake.flush();
+        // Neither can fail on descriptors that this thread owns, but for an interruption.
+        let _ = self.context.timers.arm();
+        let _ = self.context.poll.wait(ready);
+        let mut sent = false;
+        for (key, gone) in ready.drain(..) {
+            sent |= key == Key::Mailbox;
+            self.event(key, gone);
+        }
+        let commands = if sent {
+            self.mailbox.take()
+        } else {
+            Vec::new()
+        };
+        for command in commands {
+            if matches!(command, Command::Stop) {
+                self.context.wake.flush();
+                return false;
             }
-            for command in self.mailbox.take() {
-                if matches!(command, Command::Stop) {
-                    return;
-                }
-                self.obey(command);
-            }
-            let now = boottime_ns();
-            while let Some((exec, timer)) = self.context.timers.pop(now) {
-                if timer != Timer::Census {
-                    self.with(exec, |actor, ctx| actor.due(timer, ctx));
-                }
+            self.obey(command);
+        }
+        let now = boottime_ns();
+        while let Some((exec, timer)) = self.context.timers.pop(now) {
+            match timer {
+                Timer::Census => {}
+                Timer::Orphans => self.context.wake.notify(Kind::Orphans, 0),
+                timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
             }
         }
+        true
+    }
+
+    fn event(&mut self, key: Key, gone: bool) {
+        match key {
+            Key::Mailbox => {}
+            Key::Timers => self.context.timers.fired(),
+            Key::ChildExit => {
+                let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
+                self.expect_orphans();
+            }
+            Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
+            Key::Output(exec, stream) => {
+                self.with(exec, |actor, ctx| actor.output_ready(stream, ctx));
+            }
+            Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
+            Key::Member(exec, pid) => self.with(exec, |actor, ctx| actor.member_ended(pid, ctx)),
+        }
+    }
+
+    /// Some child ended: a leader, of which its pidfd tells, or an orphan, of which nothing does.
+    /// Orphans are reaped together a little later, if there are any by then.
+    fn expect_orphans(&mut self) {
+        if self.context.timers.get(0, Timer::Orphans).is_none() {
+            let later = boottime_ns() + ORPHANS_NS;
+            self.context.timers.set(0, Timer::Orphans, Some(later));
+        }
+    }
+
+    /// Orders a pass over /proc for those who want one and really need it.
+    fn dispatch_pass(&mut self) {
+        let ctx = &mut self.context;
+        let now = boottime_ns();
+        if ctx.desk.is_due(now) && ctx.kin.are_leaders_only() {
+            for exec in ctx.desk.take_wanted() {
+                self.with(exec, |actor, ctx| actor.counted_as_empty(ctx));
+            }
+        }
+        let next_pass = self.context.desk.dispatch(now);
+        self.context.timers.set(0, Timer::Census, next_pass);
     }
 
     /// Lets an actor work, and drops it once nothing is left to do. An event for an actor that is
@@ -164,7 +212,9 @@ impl Reactor {
 
     fn obey(&mut self, command: Command) {
         match command {
+            Command::Spawner(children) => self.context.kin.watch_spawner(children),
             Command::Adopt(mut actor) => {
+                self.context.kin.add(actor.pgid());
                 actor.adopted(&mut self.context);
                 self.actors.insert(actor.id(), *actor);
             }
