@@ -1,6 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
-import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
+import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { childrenOf, unsocketedFdCount } from "../support/proc.ts";
 
@@ -65,7 +65,7 @@ Deno.test("descriptors, threads and memory are back after a load of commands, st
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_EXEC_TTL_SECS: "0" } });
   const load = async (): Promise<void> => {
     const ids = await Promise.all(
-      range(50).map(() => daemon.exec(`head -c 200000 /dev/zero; ${ECHO_LINES}`, { stdin: true })),
+      range(50).map(() => daemon.exec(`${flood(500_000)}; ${ECHO_LINES}`, { stdin: true })),
     );
     const streams = await Promise.all(ids.map((id) => daemon.stream(id)));
     await Promise.all(ids.map((id) => daemon.stdin(id, "end\n", true)));
@@ -79,12 +79,13 @@ Deno.test("descriptors, threads and memory are back after a load of commands, st
     threads: daemon.threadCount(),
     rss: daemon.rss(),
   };
-  for (let round = 0; round < 4; round++) await load();
+  for (let round = 0; round < 8; round++) await load();
   await eventually("every child to be reaped", () => childrenOf(daemon.pid).length === 0);
   await eventually("the descriptors", () => unsocketedFdCount(daemon.pid) <= before.fds);
   ok(daemon.threadCount() <= before.threads + 2, `${daemon.threadCount()} threads`);
+  // V8 gives back what it likes; kept output would be 200 MiB, and as much again of windows.
   const grown = (daemon.rss() - before.rss) / MIB;
-  ok(grown < 40, `${grown} MiB more after 200 commands with 40 MB of output`);
+  ok(grown < 150, `${grown} MiB more after 400 commands with 200 MB of output`);
 });
 
 Deno.test("many connections at once are served, and closing them gives them back", async () => {
