@@ -79,13 +79,13 @@ Deno.test("descriptors, threads and memory are back after a load of commands, st
     threads: daemon.threadCount(),
     rss: daemon.rss(),
   };
-  for (let round = 0; round < 8; round++) await load();
+  for (let round = 0; round < 4; round++) await load();
   await eventually("every child to be reaped", () => childrenOf(daemon.pid).length === 0);
   await eventually("the descriptors", () => unsocketedFdCount(daemon.pid) <= before.fds);
   ok(daemon.threadCount() <= before.threads + 2, `${daemon.threadCount()} threads`);
-  // V8 gives back what it likes; kept output would be 200 MiB, and as much again of windows.
+  // V8 gives back what it likes; kept output would be 100 MiB, and as much again of windows.
   const grown = (daemon.rss() - before.rss) / MIB;
-  ok(grown < 150, `${grown} MiB more after 400 commands with 200 MB of output`);
+  ok(grown < 150, `${grown} MiB more after 200 commands with 100 MB of output`);
 });
 
 Deno.test("many connections at once are served, and closing them gives them back", async () => {

@@ -1,6 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
-import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
+import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { type RawConnection, request } from "../support/raw_http.ts";
 
@@ -82,6 +82,25 @@ Deno.test("a client that vanishes on a quiet stream is let go of", async () => {
   }
   await eventually("their descriptors to be back", () => daemon.fdCount() <= before);
   strictEqual((await daemon.poll(id)).phase, "running");
+});
+
+Deno.test("a client that vanished keeps no window for itself and holds no writer up", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const size = 6 * 1024 * 1024;
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(size)}; cat`, { stdin: true });
+  const idle = daemon.fdCount();
+  for (let times = 0; times < 5; times++) {
+    using connection = await attach(daemon, id);
+    strictEqual((await connection.head()).status, 200);
+  }
+  await eventually("their descriptors to be back", () => daemon.fdCount() <= idle);
+  await daemon.stdin(id, "x");
+  await using last = await daemon.stream(id, size - 1);
+  await last.untilOutput("\n");
+  // An attached reader would have kept all of it.
+  await using late = await daemon.stream(id);
+  const to = BigInt(size - 1024 * 1024);
+  deepStrictEqual(await late.next(), { event: "gap", from: 0n, to });
 });
 
 Deno.test("a client that only half-closes still gets the rest", async () => {
