@@ -37,6 +37,7 @@ Deno.test.afterAll(async () => {
 /** Goes on with another machine; the one before has ended. */
 async function turnTo(next: Machine, token?: string): Promise<void> {
   guest?.[Symbol.dispose]();
+  await machine?.[Symbol.asyncDispose]();
   machine = next;
   guest = await machine.guest(token);
 }
