@@ -232,7 +232,8 @@ step(
 
 step("terminate ends what runs, tells its stream so, and powers the machine off", async () => {
   const id = await guest.start(
-    "trap 'echo asked; exit 4' TERM; echo on; while :; do sleep 1; done",
+    "trap 'echo asked; exit 4' TERM; echo on; read -r line",
+    { stdin: true },
   );
   await using stream = await guest.stream(id);
   await stream.untilOutput("on\n");
