@@ -11,6 +11,7 @@
 //! - `reactor`  one thread that owns all pipes, pidfds and timers
 //! - `process`  spawning, captured output, the stream's ring, groups
 //! - `procfs`   one pass over /proc
+//! - `tunnel`   a WebSocket relayed to a TCP port of the guest, and who may
 //! - `disk`, `jobs`, `clock`  free space, slow calls, time
 
 pub mod abi;
@@ -22,4 +23,5 @@ pub mod jobs;
 pub mod process;
 pub mod procfs;
 pub mod reactor;
+pub mod tunnel;
 pub mod wake;

@@ -1,0 +1,4 @@
+pub mod frames;
+mod mask;
+pub mod crypto;
+pub mod noise;
