@@ -10,8 +10,10 @@ import { hookRoutes } from "./http/routes/hooks.ts";
 import { pendingRoutes } from "./http/routes/pending.ts";
 import { StreamRoutes } from "./http/routes/stream.ts";
 import { systemRoutes } from "./http/routes/system.ts";
+import { tunnelRoutes } from "./http/routes/tunnel.ts";
 import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
+import { Tunnels } from "./tunnel/tunnels.ts";
 
 /** From SIGTERM to SIGKILL for what still runs at the end, in milliseconds. */
 const END_GRACE_MS = 2000;
@@ -44,6 +46,7 @@ export class Daemon {
   readonly #core: Core;
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
+  readonly #tunnels: Tunnels;
   readonly #router: Router;
   readonly #ended = Promise.withResolvers<void>();
   #server: Deno.HttpServer<Deno.NetAddr> | undefined;
@@ -76,6 +79,11 @@ export class Daemon {
       log,
     });
     this.#streams = new StreamRoutes({ registry, keepaliveSecs: limits.sse_keepalive_secs });
+    const tunnels = this.#tunnels = new Tunnels({
+      core: this.#core,
+      localPort: () => this.#server?.addr.port ?? 0,
+      log,
+    });
     const gauge = new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes);
     this.#router = createRouter({
       limits,
@@ -85,7 +93,16 @@ export class Daemon {
       log,
       draining: () => this.#ending,
       handlers: {
-        ...hookRoutes({ bootstrap, hookLog, log, terminate: () => this.terminate("hook") }),
+        ...hookRoutes({
+          bootstrap,
+          hookLog,
+          log,
+          onInstalled() {
+            const identity = bootstrap.takeIdentity();
+            if (identity !== null) tunnels.installIdentity(identity.seed, identity.hostPublicKey);
+          },
+          terminate: () => this.terminate("hook"),
+        }),
         ...execRoutes({ registry, limits }),
         exec_stream: this.#streams.exec_stream,
         ...systemRoutes({
@@ -98,6 +115,7 @@ export class Daemon {
           procs: () => registry.procs(),
           log,
         }),
+        ...tunnelRoutes({ tunnels, versionHeader }),
         ...pendingRoutes(),
       },
     });
@@ -150,6 +168,7 @@ export class Daemon {
       // Streams of execs that published end by themselves, with their exit; give them the time.
       await within(FLUSH_MS, served);
       this.#streams.close();
+      await within(FLUSH_MS, this.#tunnels.close());
       await within(FLUSH_MS, served);
       this.#registry[Symbol.dispose]();
       await this.#core.close();

@@ -17,9 +17,11 @@ export class Bootstrap {
     this.#log = log;
   }
 
-  /** The keys of the tunnel, when the launch brought them. */
-  get identity(): Identity | null {
-    return this.#identity;
+  /** The keys of the tunnel, when the launch brought them: once, for they are not kept here. */
+  takeIdentity(): Identity | null {
+    const identity = this.#identity;
+    this.#identity = null;
+    return identity;
   }
 
   /** Installs a run hook's content with the first token; any later hook changes nothing. */

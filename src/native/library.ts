@@ -3,6 +3,7 @@ import { CORE_SYMBOLS } from "./symbols/core.ts";
 import { EXEC_SYMBOLS } from "./symbols/exec.ts";
 import { STREAM_SYMBOLS } from "./symbols/stream.ts";
 import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
+import { TUNNEL_SYMBOLS } from "./symbols/tunnel.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
 export const ABI_VERSION = 1;
@@ -12,6 +13,7 @@ const SYMBOLS = {
   ...EXEC_SYMBOLS,
   ...STREAM_SYMBOLS,
   ...SYSTEM_SYMBOLS,
+  ...TUNNEL_SYMBOLS,
 } as const;
 
 /** The opened native library. */

@@ -6,6 +6,7 @@ mod core;
 mod exec;
 mod stream;
 mod system;
+mod tunnel;
 
 use std::sync::{Arc, PoisonError, RwLock};
 

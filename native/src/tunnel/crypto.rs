@@ -144,7 +144,10 @@ impl Cipher for ChaChaPoly {
         ciphertext: &[u8],
         out: &mut [u8],
     ) -> Result<usize, snow::Error> {
-        let length = ciphertext.len().checked_sub(TAG_BYTES).ok_or(snow::Error::Decrypt)?;
+        let length = ciphertext
+            .len()
+            .checked_sub(TAG_BYTES)
+            .ok_or(snow::Error::Decrypt)?;
         let (body, tag) = ciphertext.split_at(length);
         let out = &mut out[..length];
         out.copy_from_slice(body);

@@ -22,7 +22,12 @@ fn frame(first: u8, payload: &[u8], wide: usize) -> Vec<u8> {
         }
     }
     bytes.extend(key);
-    bytes.extend(payload.iter().zip(key.iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    bytes.extend(
+        payload
+            .iter()
+            .zip(key.iter().cycle())
+            .map(|(byte, mask)| byte ^ mask),
+    );
     bytes
 }
 
@@ -40,7 +45,9 @@ fn hear(parser: &mut Parser, stream: &[u8], sizes: &[usize]) -> Result<Heard, Vi
     let mut rest = stream;
     let mut sizes = sizes.iter().cycle();
     while !rest.is_empty() {
-        let size = sizes.next().map_or(rest.len(), |&size| size.clamp(1, rest.len()));
+        let size = sizes
+            .next()
+            .map_or(rest.len(), |&size| size.clamp(1, rest.len()));
         let mut piece = rest[..size].to_vec();
         rest = &rest[size..];
         let mut at = 0;
@@ -125,18 +132,39 @@ fn what_breaks_the_protocol_is_refused() {
     let unmasked = [FIN | BINARY, 3, b'a', b'b', b'c'];
     assert_eq!(refused(&unmasked), Some(Violation::Protocol));
     for bits in [0x40, 0x20, 0x10] {
-        assert_eq!(refused(&frame(FIN | bits | BINARY, b"x", 0)), Some(Violation::Protocol));
+        assert_eq!(
+            refused(&frame(FIN | bits | BINARY, b"x", 0)),
+            Some(Violation::Protocol)
+        );
     }
     for opcode in [3, 4, 5, 6, 7, 11, 12, 13, 14, 15] {
-        assert_eq!(refused(&frame(FIN | opcode, b"x", 0)), Some(Violation::Protocol));
+        assert_eq!(
+            refused(&frame(FIN | opcode, b"x", 0)),
+            Some(Violation::Protocol)
+        );
     }
     for opcode in [CLOSE, PING, PONG] {
-        assert_eq!(refused(&frame(FIN | opcode, &[b'1'; 126], 0)), Some(Violation::Protocol));
-        assert_eq!(refused(&frame(opcode, b"", 0)), Some(Violation::Protocol), "fragmented control");
+        assert_eq!(
+            refused(&frame(FIN | opcode, &[b'1'; 126], 0)),
+            Some(Violation::Protocol)
+        );
+        assert_eq!(
+            refused(&frame(opcode, b"", 0)),
+            Some(Violation::Protocol),
+            "fragmented control"
+        );
     }
-    assert_eq!(refused(&frame(FIN, b"x", 0)), Some(Violation::Protocol), "continues nothing");
+    assert_eq!(
+        refused(&frame(FIN, b"x", 0)),
+        Some(Violation::Protocol),
+        "continues nothing"
+    );
     let twice = [frame(BINARY, b"x", 0), frame(FIN | BINARY, b"y", 0)].concat();
-    assert_eq!(refused(&twice), Some(Violation::Protocol), "a message within a message");
+    assert_eq!(
+        refused(&twice),
+        Some(Violation::Protocol),
+        "a message within a message"
+    );
 }
 
 #[test]
@@ -150,7 +178,10 @@ fn a_length_of_two_to_the_63rd_is_refused_before_its_payload_comes() {
     head.extend((u64::MAX >> 1).to_be_bytes());
     head.extend([0; 4]);
     assert_eq!(refused(&head), Some(Violation::TooLong));
-    assert_eq!(hear(&mut Parser::new(u64::MAX), &head, &[]).unwrap().ends, Vec::<usize>::new());
+    assert_eq!(
+        hear(&mut Parser::new(u64::MAX), &head, &[]).unwrap().ends,
+        Vec::<usize>::new()
+    );
 }
 
 #[test]
@@ -168,8 +199,18 @@ fn a_close_says_its_code_or_is_refused() {
         hear(&mut Parser::new(1), &frame(FIN | CLOSE, payload, 0), &[1]).map(|heard| heard.closed)
     };
     assert_eq!(code(b""), Ok(Some((None, vec![]))));
-    assert_eq!(code(b"\x03\xe8bye"), Ok(Some((Some(1000), b"\x03\xe8bye".to_vec()))));
-    for bad in [&b"\x03"[..], b"\x03\xed", b"\x03\xee", b"\x00\x00", b"\x13\x88", b"\x03\xe8\xff"] {
+    assert_eq!(
+        code(b"\x03\xe8bye"),
+        Ok(Some((Some(1000), b"\x03\xe8bye".to_vec())))
+    );
+    for bad in [
+        &b"\x03"[..],
+        b"\x03\xed",
+        b"\x03\xee",
+        b"\x00\x00",
+        b"\x13\x88",
+        b"\x03\xe8\xff",
+    ] {
         assert_eq!(code(bad), Err(Violation::Protocol));
     }
 }

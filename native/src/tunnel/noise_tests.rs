@@ -85,7 +85,9 @@ fn the_prologue_is_the_one_that_reads_the_first_message_and_binds_the_port() {
     let cases = vectors.cases();
     for (case, confirms) in cases.iter().zip([false, false, true]) {
         let first = Vectors::value(case, "msg1");
-        let accepted = respond(&vectors.keys(), 8080, &first).map_err(|_| ()).unwrap();
+        let accepted = respond(&vectors.keys(), 8080, &first)
+            .map_err(|_| ())
+            .unwrap();
         assert_eq!(accepted.must_confirm, confirms);
         // The vectors' second prologue names this port.
         assert_eq!(respond(&vectors.keys(), 8081, &first).is_err(), confirms);
@@ -96,7 +98,12 @@ fn the_prologue_is_the_one_that_reads_the_first_message_and_binds_the_port() {
 fn ephemerals_are_new_each_time() {
     let vectors = Vectors::read();
     let first = Vectors::value(vectors.cases()[0], "msg1");
-    let answer = || respond(&vectors.keys(), 1, &first).map_err(|_| ()).unwrap().answer;
+    let answer = || {
+        respond(&vectors.keys(), 1, &first)
+            .map_err(|_| ())
+            .unwrap()
+            .answer
+    };
     assert_ne!(answer()[..32], answer()[..32]);
 }
 
@@ -129,8 +136,12 @@ fn only_an_empty_payload_or_one_byte_is_understood() {
         message[..length].to_vec()
     };
     let ends = |payload: &[u8]| {
-        respond(&vectors.keys(), 1, &first(payload))
-            .map(|accepted| (accepted.session.has_authenticated_end(), accepted.answer.len()))
+        respond(&vectors.keys(), 1, &first(payload)).map(|accepted| {
+            (
+                accepted.session.has_authenticated_end(),
+                accepted.answer.len(),
+            )
+        })
     };
     assert_eq!(ends(b""), Ok((false, 48)));
     assert_eq!(ends(&[0]), Ok((false, 49)));
@@ -144,7 +155,9 @@ fn messages_cannot_be_replayed_reordered_or_changed() {
     let mut state = caller(&vectors, b"");
     let mut buffer = [0; 256];
     let length = state.write_message(&[], &mut buffer).unwrap();
-    let accepted = respond(&vectors.keys(), 1, &buffer[..length]).map_err(|_| ()).unwrap();
+    let accepted = respond(&vectors.keys(), 1, &buffer[..length])
+        .map_err(|_| ())
+        .unwrap();
     state.read_message(&accepted.answer, &mut buffer).unwrap();
     let mut caller = state.into_transport_mode().unwrap();
     let mut say = |text: &[u8]| {
