@@ -68,7 +68,7 @@ export async function readBody(
     if (declared !== undefined && declared <= Math.min(keepBytes, maxBytes)) {
       return await request.bytes();
     }
-    return await collect(request.body.getReader(), keepBytes, maxBytes);
+    return await collect(request, request.body.getReader(), keepBytes, maxBytes);
   } catch {
     // Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed.
     throw new BodyLost();
@@ -81,7 +81,25 @@ export function declaredLength(request: Request): number | undefined {
   return header === null ? undefined : Number(header);
 }
 
+const abandoned = new WeakSet<Request>();
+
+/** Gives up a body in its middle: what is still to come is not worth its connection. */
+export function abandonBody(
+  request: Request,
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): void {
+  abandoned.add(request);
+  // Not awaited: the answer never waits for body bytes.
+  reader.cancel().catch(() => {});
+}
+
+/** Whether {@link abandonBody} was called for the request. */
+export function wasAbandoned(request: Request): boolean {
+  return abandoned.has(request);
+}
+
 async function collect(
+  request: Request,
   reader: ReadableStreamDefaultReader<Uint8Array>,
   keepBytes: number,
   maxBytes: number,
@@ -91,8 +109,7 @@ async function collect(
   for (let next = await reader.read(); !next.done; next = await reader.read()) {
     received += next.value.length;
     if (received > maxBytes) {
-      // Not awaited: the answer never waits for body bytes.
-      reader.cancel().catch(() => {});
+      abandonBody(request, reader);
       return "too large";
     }
     if (received > keepBytes) chunks = [];

@@ -99,7 +99,7 @@ export function createRouter(options: RouterOptions): Router {
       // After an upgrade the request is no longer there to be looked at, the head has been sent,
       // with the version in it, and the server wants this very response back.
       if (response.status === 101) return response;
-      const close = await drainBody(request, limits.max_drain_bytes);
+      const close = drainBody(request, limits.max_drain_bytes);
       return finish(response, close || options.draining?.() === true);
     },
     onError(error: unknown): Response {
