@@ -144,11 +144,12 @@ enum Kind {
 }
 
 /// Invariant: `buffer[start..end]` arrived and is not used yet; `left` bytes of the current frame's
-/// payload are still to be used.
+/// payload are still to be used. `plain` is what a frame is opened into.
 struct Caller {
     kind: Kind,
     stream: TcpStream,
     buffer: Vec<u8>,
+    plain: Vec<u8>,
     start: usize,
     end: usize,
     left: usize,
@@ -160,6 +161,7 @@ impl Caller {
             kind: Kind::Tcp,
             stream,
             buffer: vec![0; 512 << 10],
+            plain: vec![0; CHUNK + TAG_BYTES],
             start: 0,
             end: 0,
             left: 0,
@@ -204,8 +206,8 @@ impl Caller {
         let mut message = [0; 256];
         let length = state.write_message(&[], &mut message)?;
         self.say(&message[..length])?;
-        let answer = self.frame()?;
-        state.read_message(&answer, &mut message)?;
+        let (start, length) = self.whole()?;
+        state.read_message(&self.buffer[start..start + length], &mut message)?;
         self.kind = Kind::Noise(Box::new(state.into_transport_mode()?));
         Ok(())
     }
@@ -249,28 +251,41 @@ impl Caller {
         Ok(())
     }
 
+    /// Opens the next frame, which is in the buffer as a whole, and returns the plaintext's size.
     fn message(&mut self) -> Result<usize, Failed> {
-        let sealed = self.frame()?;
-        let mut plain = vec![0; sealed.len()];
-        match &mut self.kind {
-            Kind::Noise(state) => Ok(state.read_message(&sealed, &mut plain)?),
-            _ => Ok(sealed.len()),
-        }
+        let (start, length) = self.whole()?;
+        let Kind::Noise(state) = &mut self.kind else {
+            return Err("not a Noise tunnel".into());
+        };
+        let sealed = &self.buffer[start..start + length];
+        Ok(state.read_message(sealed, &mut self.plain)?)
     }
 
-    fn frame(&mut self) -> Result<Vec<u8>, Failed> {
-        let mut whole = Vec::new();
-        loop {
-            let count = self.piece()?.ok_or("cut short")?;
-            whole.extend_from_slice(&self.buffer[self.start - count..self.start]);
-            if self.left == 0 {
-                return Ok(whole);
-            }
+    /// Where the payload of the next frame is, once all of it is in the buffer.
+    fn whole(&mut self) -> Result<(usize, usize), Failed> {
+        self.head()?;
+        let length = std::mem::take(&mut self.left);
+        while self.end - self.start < length {
+            self.fill()?;
         }
+        self.start += length;
+        Ok((self.start - length, length))
     }
 
     /// Some payload of the current frame; it ends at `start` of the buffer.
     fn piece(&mut self) -> Result<Option<usize>, Failed> {
+        self.head()?;
+        if self.start == self.end {
+            self.fill()?;
+        }
+        let count = self.left.min(self.end - self.start);
+        self.start += count;
+        self.left -= count;
+        Ok(Some(count))
+    }
+
+    /// Reads the next frame's head, unless some payload is left.
+    fn head(&mut self) -> Result<(), Failed> {
         while self.left == 0 {
             let head = &self.buffer[self.start..self.end];
             let (size, length) = match head {
@@ -288,19 +303,15 @@ impl Caller {
             self.start += size;
             self.left = length;
         }
-        if self.start == self.end {
-            self.fill()?;
-        }
-        let count = self.left.min(self.end - self.start);
-        self.start += count;
-        self.left -= count;
-        Ok(Some(count))
+        Ok(())
     }
 
     fn fill(&mut self) -> Result<(), Failed> {
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
+        if self.end == self.start || self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
         let count = self.stream.read(&mut self.buffer[self.end..])?;
         if count == 0 {
             return Err("the tunnel ended".into());

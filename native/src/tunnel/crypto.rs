@@ -2,9 +2,8 @@
 //! keys in memory that is given back as it is, these wipe it.
 
 use blake2::{Blake2s256, Digest};
-use chacha20poly1305::aead::{AeadInPlace, KeyInit};
-use chacha20poly1305::{ChaCha20Poly1305, Nonce, Tag};
 use curve25519_dalek::montgomery::MontgomeryPoint;
+use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use rustix::rand::{GetRandomFlags, getrandom};
 use snow::params::{CipherChoice, DHChoice, HashChoice};
 use snow::resolvers::CryptoResolver;
@@ -110,11 +109,19 @@ struct ChaChaPoly {
     key: Zeroizing<[u8; KEY_BYTES]>,
 }
 
+impl ChaChaPoly {
+    /// Made for each message, so that the only key that stays is the one that is wiped.
+    fn aead(&self) -> Result<LessSafeKey, snow::Error> {
+        let key = UnboundKey::new(&CHACHA20_POLY1305, &*self.key);
+        key.map(LessSafeKey::new).map_err(|_| snow::Error::Decrypt)
+    }
+}
+
 /// Four zero bytes, then the counter: section 12.3 of the Noise specification.
 fn nonce(counter: u64) -> Nonce {
-    let mut nonce = Nonce::default();
+    let mut nonce = [0; 12];
     nonce[4..].copy_from_slice(&counter.to_le_bytes());
-    nonce
+    Nonce::assume_unique_for_key(nonce)
 }
 
 impl Cipher for ChaChaPoly {
@@ -129,10 +136,15 @@ impl Cipher for ChaChaPoly {
     fn encrypt(&self, counter: u64, authtext: &[u8], plaintext: &[u8], out: &mut [u8]) -> usize {
         let (body, rest) = out.split_at_mut(plaintext.len());
         body.copy_from_slice(plaintext);
-        let cipher = ChaCha20Poly1305::new((&*self.key).into());
-        // It fails only beyond 256 GiB, which no Noise message reaches.
-        if let Ok(tag) = cipher.encrypt_in_place_detached(&nonce(counter), authtext, body) {
-            rest[..TAG_BYTES].copy_from_slice(&tag);
+        let tag = self.aead().ok().and_then(|key| {
+            let authtext = Aad::from(authtext);
+            let tag = key.seal_in_place_separate_tag(nonce(counter), authtext, body);
+            tag.ok()
+        });
+        match tag {
+            Some(tag) => rest[..TAG_BYTES].copy_from_slice(tag.as_ref()),
+            // It fails only beyond 256 GiB, which no Noise message reaches; plaintext goes nowhere.
+            None => body.zeroize(),
         }
         plaintext.len() + TAG_BYTES
     }
@@ -149,15 +161,14 @@ impl Cipher for ChaChaPoly {
             .checked_sub(TAG_BYTES)
             .ok_or(snow::Error::Decrypt)?;
         let (body, tag) = ciphertext.split_at(length);
+        let tag = tag.try_into().map_err(|_| snow::Error::Decrypt)?;
         let out = &mut out[..length];
         out.copy_from_slice(body);
-        ChaCha20Poly1305::new((&*self.key).into())
-            .decrypt_in_place_detached(&nonce(counter), authtext, out, Tag::from_slice(tag))
-            .map_err(|_| {
-                out.zeroize();
-                snow::Error::Decrypt
-            })?;
-        Ok(length)
+        // On failure ring wipes what it has decrypted.
+        self.aead()?
+            .open_in_place_separate_tag(nonce(counter), Aad::from(authtext), tag, out, 0..)
+            .map(|plain| plain.len())
+            .map_err(|_| snow::Error::Decrypt)
     }
 }
 
