@@ -152,9 +152,18 @@ export class Daemon {
     }
   }
 
-  /** Writes everything to disk and powers the guest off: for a daemon that is its init. */
+  /**
+   * Writes everything to disk and powers the guest off: for a daemon that is its init. Returns where that is not
+   * allowed, as in a container, which ends with its first process all the same.
+   */
   powerOff(): void {
-    this.#core.powerOff();
+    try {
+      this.#core.powerOff();
+    } catch (error) {
+      this.#log.warn("the guest was not powered off", {
+        cause: error instanceof Error ? error.message : typeof error,
+      });
+    }
   }
 
   async #shutDown(): Promise<void> {

@@ -21,8 +21,8 @@ export class BodyLost extends Error {
 }
 
 /**
- * Body of a start. Throws 413 above `max_body_bytes`, `spawn_failed` above 16 MiB once all of it was dropped, and
- * {@link BodyLost}.
+ * Body of a start. Throws 413 above `max_body_bytes`, `spawn_failed` above 16 MiB once all of it
+ * was dropped, and {@link BodyLost}.
  */
 export async function readStartBody(request: Request, limits: Limits): Promise<Uint8Array> {
   const body = await readBody(request, START_BYTES, limits.max_body_bytes);
@@ -53,8 +53,9 @@ export async function readRunHookBody(request: Request): Promise<Uint8Array> {
 }
 
 /**
- * Reads a body and keeps up to `keepBytes` of it. A larger one is read on and dropped, up to `maxBytes`; one that is
- * declared larger than that is refused unread, and an undeclared one as soon as it passes.
+ * Reads a body and keeps up to `keepBytes` of it. A larger one is read on and dropped, up to
+ * `maxBytes`; one that is declared larger than that is refused unread, and an undeclared one as
+ * soon as it passes.
  */
 export async function readBody(
   request: Request,
@@ -70,7 +71,7 @@ export async function readBody(
     }
     return await collect(request, request.body.getReader(), keepBytes, maxBytes);
   } catch {
-    // Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed.
+    // Deno's errors carry nothing worth keeping: bytes ended early or chunks were malformed.
     throw new BodyLost();
   }
 }

@@ -1,14 +1,19 @@
 import { declaredLength, wasAbandoned } from "./body.ts";
 
-/** Deno has at most this of a body in its hands when the handler begins: a longer one is certainly incomplete. */
+/**
+ * Deno has at most this of a body in its hands when the handler begins: a longer one is certainly
+ * incomplete.
+ */
 const DENO_FIRST_READ_BYTES = 1024;
 
 /**
- * Decides about what a request still sends although its handler did not read it, and tells whether the answer must
- * say `Connection: close`. Up to `max_drain_bytes` are drained and the connection kept; for more it ends.
+ * Decides about what a request still sends although its handler did not read it, and tells whether
+ * the answer must say `Connection: close`. Up to `max_drain_bytes` are drained and the connection
+ * kept; for more it ends.
  *
- * Nothing is waited for. A body that is cancelled is drained by Deno, one that is left alone makes it say close,
- * swallow the rest and close. (2.9.5 closes after a cancelled body too, unless it came with the head in 512 bytes.)
+ * Nothing is waited for. A body that is cancelled is drained by Deno, one that is left alone makes
+ * it say close, swallow the rest and close. (2.9.5 closes after a cancelled body too, unless it
+ * came with the head in 512 bytes.)
  */
 export function drainBody(request: Request, maxDrainBytes: number): boolean {
   const declared = declaredLength(request);
