@@ -242,7 +242,11 @@ impl Caller {
         let mut heard = 0;
         while heard < bytes {
             heard += match self.kind {
-                Kind::Tcp => self.stream.read(&mut self.buffer).map(Some)?.filter(|&n| n > 0),
+                Kind::Tcp => self
+                    .stream
+                    .read(&mut self.buffer)
+                    .map(Some)?
+                    .filter(|&n| n > 0),
                 Kind::Ws => self.piece()?,
                 Kind::Noise(_) => Some(self.message()?),
             }

@@ -11,6 +11,7 @@
 //! - `reactor`  one thread that owns all pipes, pidfds and timers
 //! - `process`  spawning, captured output, the stream's ring, groups
 //! - `procfs`   one pass over /proc
+//! - `identity` what a snapshot's clones would share, made anew
 //! - `tunnel`   a WebSocket relayed to a TCP port of the guest, and who may
 //! - `disk`, `jobs`, `clock`  free space, slow calls, time
 
@@ -19,6 +20,7 @@ pub mod clock;
 pub mod core;
 pub mod disk;
 mod exports;
+pub mod identity;
 pub mod jobs;
 pub mod process;
 pub mod procfs;

@@ -4,6 +4,7 @@
 
 mod core;
 mod exec;
+mod identity;
 mod stream;
 mod system;
 mod tunnel;

@@ -1,4 +1,4 @@
-//! Tunnels, and the keys that prove who may have one.
+//! Tunnels.
 #![allow(unsafe_code)]
 
 use std::net::{IpAddr, SocketAddr};
@@ -6,7 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, bytes};
 use crate::tunnel::engine::Purpose;
-use crate::tunnel::noise::Keys;
 use crate::tunnel::socket::{Ends, plain};
 
 /// Takes over the caller's connection that has these ends: the caller's address as text and port,
@@ -95,28 +94,6 @@ pub unsafe extern "C" fn guestd_tunnel_close(
             return BAD_LAYOUT;
         };
         core.tunnels.close(tunnel, code, reason, token);
-        0
-    })
-}
-
-/// Installs the keys of the tunnels' handshake: this VM's secret and the caller's public key.
-///
-/// # Safety
-/// Each pointer is null or points to as many bytes as said, which stay unchanged until this returns.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_identity_install(
-    secret: *const u8,
-    secret_len: u32,
-    caller: *const u8,
-    caller_len: u32,
-) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
-    let (secret, caller) = unsafe { (bytes(secret, secret_len), bytes(caller, caller_len)) };
-    with_core(|core| {
-        let Some(keys) = Keys::new(secret, caller) else {
-            return BAD_LAYOUT;
-        };
-        core.tunnels.install(keys);
         0
     })
 }

@@ -146,7 +146,7 @@ impl Actor {
             Timer::Grace => self.grace_over(ctx),
             Timer::Stdin => self.stdin_late(ctx),
             Timer::Hold => self.hold_over(ctx),
-            Timer::Census | Timer::Orphans => {}
+            Timer::Census | Timer::Clock | Timer::Orphans => {}
         }
     }
 
