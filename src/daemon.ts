@@ -3,7 +3,9 @@ import { HookLog } from "./bootstrap/hook_log.ts";
 import type { Config } from "./config.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
+import type { DecodedRunHook } from "./contract/hooks.ts";
 import { DiskGauge } from "./guest/disk.ts";
+import { IdentityRepair } from "./guest/identity.ts";
 import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
 import { hookRoutes } from "./http/routes/hooks.ts";
@@ -47,6 +49,7 @@ export class Daemon {
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
   readonly #tunnels: Tunnels;
+  readonly #identity: IdentityRepair;
   readonly #router: Router;
   readonly #ended = Promise.withResolvers<void>();
   #server: Deno.HttpServer<Deno.NetAddr> | undefined;
@@ -79,6 +82,12 @@ export class Daemon {
       log,
     });
     this.#streams = new StreamRoutes({ registry, keepaliveSecs: limits.sse_keepalive_secs });
+    this.#identity = new IdentityRepair({
+      core: this.#core,
+      enabled: config.identityRepair,
+      root: config.identityRoot,
+      log,
+    });
     const tunnels = this.#tunnels = new Tunnels({
       core: this.#core,
       localPort: () => this.#server?.addr.port ?? 0,
@@ -97,10 +106,9 @@ export class Daemon {
           bootstrap,
           hookLog,
           log,
-          onInstalled() {
-            const identity = bootstrap.takeIdentity();
-            if (identity !== null) tunnels.installIdentity(identity.seed, identity.hostPublicKey);
-          },
+          onInstalled: (hook) => this.#installed(hook),
+          onSuspend: () => this.#core.suspended(),
+          onResume: () => this.#core.resumed(),
           terminate: () => this.terminate("hook"),
         }),
         ...execRoutes({ registry, limits }),
@@ -110,7 +118,7 @@ export class Daemon {
           bootstrapped: () => bootstrap.token.installed,
           disk: () => gauge.measure(),
           execs: () => registry.count(),
-          identity: () => ({ degraded: false, repaired: false }),
+          identity: () => this.#identity.state,
           hooks: hookLog,
           procs: () => registry.procs(),
           log,
@@ -121,8 +129,9 @@ export class Daemon {
     });
   }
 
-  /** Listens; throws when the address cannot be had. */
-  listen(): void {
+  /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
+  async listen(): Promise<void> {
+    await this.#identity.repair();
     const { hostname, port } = this.#config.listen;
     const { serve, onError } = this.#router;
     this.#server = Deno.serve({
@@ -133,6 +142,17 @@ export class Daemon {
         this.#log.info("listening", { hostname: address.hostname, port: address.port });
       },
     }, serve);
+  }
+
+  /** The keys count from the turn in which the token does; the repair may take its time. */
+  async #installed({ token, identity }: DecodedRunHook): Promise<void> {
+    const name = new TextEncoder().encode(token);
+    const secret = new Uint8Array([...name, ...identity?.seed ?? []]);
+    if (identity !== null) {
+      this.#tunnels.installIdentity(identity);
+      identity.seed.fill(0);
+    }
+    await this.#identity.repair(secret);
   }
 
   /** Ends once the daemon has shut down. */

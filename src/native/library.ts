@@ -1,6 +1,7 @@
 import { NativeError } from "./status.ts";
 import { CORE_SYMBOLS } from "./symbols/core.ts";
 import { EXEC_SYMBOLS } from "./symbols/exec.ts";
+import { IDENTITY_SYMBOLS } from "./symbols/identity.ts";
 import { STREAM_SYMBOLS } from "./symbols/stream.ts";
 import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
 import { TUNNEL_SYMBOLS } from "./symbols/tunnel.ts";
@@ -12,6 +13,7 @@ export const ABI_VERSION = 1;
 export const SYMBOLS: Tables = {
   ...CORE_SYMBOLS,
   ...EXEC_SYMBOLS,
+  ...IDENTITY_SYMBOLS,
   ...STREAM_SYMBOLS,
   ...SYSTEM_SYMBOLS,
   ...TUNNEL_SYMBOLS,
@@ -21,6 +23,7 @@ export const SYMBOLS: Tables = {
 export type Tables =
   & typeof CORE_SYMBOLS
   & typeof EXEC_SYMBOLS
+  & typeof IDENTITY_SYMBOLS
   & typeof STREAM_SYMBOLS
   & typeof SYSTEM_SYMBOLS
   & typeof TUNNEL_SYMBOLS;

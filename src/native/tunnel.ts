@@ -86,16 +86,3 @@ export class NativeTunnel {
     ).then(() => {});
   }
 }
-
-/** Installs the keys of the handshake, for tunnels opened from now on, and wipes both arrays. */
-export function installIdentity(
-  core: Core,
-  seed: Uint8Array<ArrayBuffer>,
-  hostPublicKey: Uint8Array<ArrayBuffer>,
-): void {
-  const { guestd_identity_install: install } = core.symbols;
-  const result = install(seed, seed.length, hostPublicKey, hostPublicKey.length);
-  seed.fill(0);
-  hostPublicKey.fill(0);
-  checked("install the identity", result);
-}

@@ -1,7 +1,8 @@
 import type { TunnelQuery } from "../contract/tunnel.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
-import { installIdentity, NativeTunnel, TunnelEnd, TunnelPurpose } from "../native/tunnel.ts";
+import { type IdentityKeys, installIdentity } from "../native/identity.ts";
+import { NativeTunnel, TunnelEnd, TunnelPurpose } from "../native/tunnel.ts";
 import { findUpgrade, type Upgrade, type UpgradedConnection } from "./upgrade.ts";
 import {
   closeFrame,
@@ -62,9 +63,9 @@ export class Tunnels {
     return this.#live.size;
   }
 
-  /** Installs the keys of the handshake and wipes both arrays. */
-  installIdentity(seed: Uint8Array<ArrayBuffer>, hostPublicKey: Uint8Array<ArrayBuffer>): void {
-    installIdentity(this.#options.core, seed, hostPublicKey);
+  /** Installs the keys of the handshake. Throws `NativeError`. */
+  installIdentity(keys: IdentityKeys): void {
+    installIdentity(this.#options.core, keys);
     this.#hasIdentity = true;
   }
 

@@ -85,7 +85,9 @@ function tunnel(name: string, daemon: Daemon, token: string, ports: Ports, query
 function table(ways: readonly Way[], results: ReadonlyMap<string, number[]>): boolean {
   const of = (way: string, metric: Metric): number => median(results.get(`${way} ${metric}`) ?? []);
   let met = true;
-  console.log(`${"".padEnd(16)}${"rtt µs".padStart(18)}${"up MB/s".padStart(18)}${"down MB/s".padStart(18)}`);
+  console.log(
+    `${"".padEnd(16)}${"rtt µs".padStart(18)}${"up MB/s".padStart(18)}${"down MB/s".padStart(18)}`,
+  );
   for (const { name } of ways) {
     const cells = METRICS.map((metric) => {
       const value = of(name, metric);
@@ -122,7 +124,13 @@ async function main(rounds: number, megabytes: number): Promise<boolean> {
     tunnel("guestd", daemon, token, ports),
     tunnel("guestd identity", daemon, token, ports, "&identity=1"),
   ];
-  for (const [name, start, kind] of [["ssh -L", sshForward, "tcp"], ["websockify", websockify, "ws"]] as const) {
+  for (
+    const [name, start, kind] of [["ssh -L", sshForward, "tcp"], [
+      "websockify",
+      websockify,
+      "ws",
+    ]] as const
+  ) {
     const reference: Reference | string = await start(ports);
     if (typeof reference === "string") {
       console.log(`${name} is left out: ${reference}`);

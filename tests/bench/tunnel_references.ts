@@ -56,7 +56,12 @@ function killing(children: readonly Deno.ChildProcess[]): AsyncDisposableStack {
 }
 
 function spawn(program: string, args: readonly string[]): Deno.ChildProcess {
-  return new Deno.Command(program, { args: [...args], stdin: "null", stdout: "null", stderr: "null" })
+  return new Deno.Command(program, {
+    args: [...args],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  })
     .spawn();
 }
 
@@ -68,7 +73,9 @@ async function run(program: string, args: readonly string[]): Promise<void> {
 /** OpenSSH with its usual cipher, both ends on this machine. A sentence where it cannot be had. */
 export async function sshForward(guest: Ports): Promise<Reference | string> {
   const sshd = "/usr/sbin/sshd";
-  if (!await exists(sshd) || !await exists("ssh")) return "it needs openssh-server and openssh-client";
+  if (!await exists(sshd) || !await exists("ssh")) {
+    return "it needs openssh-server and openssh-client";
+  }
   const home = await Deno.makeTempDir({ prefix: "guestd-bench-" });
   const port = freePort();
   for (const key of ["host", "user"]) {
@@ -95,7 +102,11 @@ export async function sshForward(guest: Ports): Promise<Reference | string> {
     "-L",
     `127.0.0.1:${ports[metric]}:127.0.0.1:${guest[metric]}`,
   ]);
-  const options = ["StrictHostKeyChecking=no", "UserKnownHostsFile=/dev/null", "IdentitiesOnly=yes"];
+  const options = [
+    "StrictHostKeyChecking=no",
+    "UserKnownHostsFile=/dev/null",
+    "IdentitiesOnly=yes",
+  ];
   const client = spawn("ssh", [
     "-N",
     ...options.flatMap((option) => ["-o", option]),

@@ -158,7 +158,11 @@ export class TunnelClient implements Disposable {
     while (this.#end - this.#start < 2 + size) if (!await this.#more()) return null;
     const view = new DataView(this.#buffer.buffer, this.#start);
     const opcode = view.getUint8(0);
-    const length = size === 0 ? short : size === 2 ? view.getUint16(2) : Number(view.getBigUint64(2));
+    const length = size === 0
+      ? short
+      : size === 2
+      ? view.getUint16(2)
+      : Number(view.getBigUint64(2));
     while (this.#end - this.#start < 2 + size + length) if (!await this.#more()) return null;
     const from = this.#start + 2 + size;
     this.#start = from + length;
@@ -208,7 +212,9 @@ export class TunnelClient implements Disposable {
   /** Waits for the end of the connection; throws if anything else comes first. */
   async ended(): Promise<void> {
     const next = await this.frame();
-    if (next !== null) throw new Error(`Cannot see the end: got a frame with opcode ${next.opcode}`);
+    if (next !== null) {
+      throw new Error(`Cannot see the end: got a frame with opcode ${next.opcode}`);
+    }
   }
 
   /** Closes without a word. */

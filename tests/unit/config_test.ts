@@ -17,6 +17,7 @@ const DEFAULTS: Config = {
   versionHeader: "service-version",
   diskReserveBytes: 268_435_456,
   identityRepair: false,
+  identityRoot: "/",
   inheritEnv: [],
   spoolDir: "/var/tmp",
   drainSecs: 5,
