@@ -5,6 +5,8 @@
  * @module
  */
 
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
 import { within } from "./await_event.ts";
 import type { Daemon } from "./daemon.ts";
 
@@ -301,6 +303,46 @@ export class Guest implements Disposable {
     } catch {
       // Already closed.
     }
+  }
+}
+
+/** A guest whose one connection can be reset, without the end that closing says first. */
+export class ResettingGuest implements AsyncDisposable {
+  readonly #server = createServer();
+  readonly #accepted = Promise.withResolvers<Socket>();
+
+  private constructor() {
+    this.#server.once("connection", (socket) => this.#accepted.resolve(socket));
+  }
+
+  /** Listens on a free port. */
+  static async start(): Promise<ResettingGuest> {
+    const guest = new ResettingGuest();
+    guest.#server.listen(0, "127.0.0.1");
+    await once(guest.#server, "listening");
+    return guest;
+  }
+
+  /** Where it listens. */
+  get port(): number {
+    const address = this.#server.address();
+    return typeof address === "object" && address !== null ? address.port : 0;
+  }
+
+  /** Sends text once there is a connection. */
+  async send(text: string): Promise<void> {
+    (await within("a dial", this.#accepted.promise)).write(text);
+  }
+
+  /** Resets the connection. */
+  async reset(): Promise<void> {
+    (await within("a dial", this.#accepted.promise)).resetAndDestroy();
+  }
+
+  /** Listens no more. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.close();
+    await once(this.#server, "close");
   }
 }
 

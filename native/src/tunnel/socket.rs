@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -26,12 +26,16 @@ pub struct Ends {
 /// A second descriptor of the one connection with these ends. `ENOENT` if there is none, `EEXIST`
 /// if there are two: a caller may use one port of its own towards two addresses of this machine.
 pub fn find(ends: Ends) -> Result<OwnedFd, Errno> {
-    let mut found = None;
+    let mut found: Option<OwnedFd> = None;
     for entry in std::fs::read_dir("/proc/self/fd").map_err(|_| Errno::NOENT)? {
         let name = entry.map_err(|_| Errno::NOENT)?.file_name();
         let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else {
             continue;
         };
+        // The duplicate is a descriptor of this process too.
+        if found.as_ref().is_some_and(|copy| copy.as_raw_fd() == number) {
+            continue;
+        }
         // SAFETY: borrow_raw demands a descriptor that stays open while borrowed. Another thread
         // may close this one meanwhile; then the calls below fail or meet another file, which is
         // why the duplicate is looked at again before it is used.
@@ -138,7 +142,7 @@ pub fn unacknowledged(socket: impl AsFd) -> usize {
     // SAFETY: TIOCOUTQ writes one int to the address that it is given; `count` is one.
     let result = unsafe {
         libc::ioctl(
-            std::os::fd::AsRawFd::as_raw_fd(&socket.as_fd()),
+            socket.as_fd().as_raw_fd(),
             libc::TIOCOUTQ,
             &raw mut count,
         )
@@ -162,6 +166,10 @@ mod tests {
         let (accepted, peer) = listener.accept().unwrap();
         let local_port = listener.local_addr().unwrap().port();
         let ends = Ends { peer, local_port };
+        // Whether its number is above the connection's or below, the duplicate is not taken for another.
+        let holes: Vec<_> = (0..8).map(|_| listener.try_clone().unwrap()).collect();
+        drop(find(ends).unwrap());
+        drop(holes);
         let copy = find(ends).unwrap();
         // With the duplicate there are two descriptors of it in this process.
         assert_eq!(find(ends).err(), Some(Errno::EXIST));
