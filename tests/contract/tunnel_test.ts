@@ -103,7 +103,7 @@ Deno.test("a request that is no WebSocket upgrade is refused", async () => {
   for (const headers of cases) {
     match(await answer(daemon, query, headers), /^HTTP\/1\.1 400 /, JSON.stringify(headers));
   }
-  strictEqual(guest.accepted, 0);
+  strictEqual(guest.dials, 0);
 });
 
 Deno.test("upgrade headers count in any case and in lists", async () => {

@@ -275,9 +275,17 @@ export class Guest implements Disposable {
     return this.#listener.addr.port;
   }
 
-  /** How many connections it took. */
-  get accepted(): number {
-    return this.#accepted;
+  /** How many connections were made to it, those that nobody has accepted yet included. */
+  get dials(): number {
+    const local = `0100007F:${this.port.toString(16).toUpperCase().padStart(4, "0")}`;
+    for (const line of Deno.readTextFileSync("/proc/net/tcp").split("\n")) {
+      const [, address, , state, queues = ""] = line.trim().split(/\s+/);
+      // Of a listener the second queue counts connections.
+      if (address === local && state === "0A") {
+        return this.#accepted + parseInt(queues.split(":")[1] ?? "", 16);
+      }
+    }
+    throw new Error("Cannot count the dials: the kernel does not tell of the listener");
   }
 
   /** The next connection. */
