@@ -6,7 +6,8 @@ import { Registry } from "./exec/registry.ts";
 import type { DecodedRunHook } from "./contract/hooks.ts";
 import { DiskGauge } from "./guest/disk.ts";
 import { IdentityRepair } from "./guest/identity.ts";
-import { createRouter, type Router } from "./http/router.ts";
+import { Listener } from "./http/listener.ts";
+import { createRouter } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
 import { hookRoutes } from "./http/routes/hooks.ts";
 import { pendingRoutes } from "./http/routes/pending.ts";
@@ -43,22 +44,21 @@ export interface DaemonOptions {
  * by whom it is asked for.
  */
 export class Daemon {
-  readonly #config: Config;
+  readonly #drainMs: number;
   readonly #log: Log;
   readonly #core: Core;
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
   readonly #tunnels: Tunnels;
   readonly #identity: IdentityRepair;
-  readonly #router: Router;
+  readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
-  #server: Deno.HttpServer<Deno.NetAddr> | undefined;
   #ending = false;
 
   /** Opens the core and furnishes the rooms. Throws when the core cannot be opened. */
   constructor({ config, library, log, env }: DaemonOptions) {
     const { limits, hookPrefix, versionHeader } = config;
-    this.#config = config;
+    this.#drainMs = config.drainSecs * 1000;
     this.#log = log;
     this.#core = Core.open(library, {
       captureBytes: limits.max_output_bytes,
@@ -90,11 +90,11 @@ export class Daemon {
     });
     const tunnels = this.#tunnels = new Tunnels({
       core: this.#core,
-      localPort: () => this.#server?.addr.port ?? 0,
+      localPort: () => this.#listener.port,
       log,
     });
     const gauge = new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes);
-    this.#router = createRouter({
+    const router = createRouter({
       limits,
       hookPrefix,
       versionHeader,
@@ -127,21 +127,13 @@ export class Daemon {
         ...pendingRoutes(),
       },
     });
+    this.#listener = new Listener(config.listen, router, log);
   }
 
   /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
   async listen(): Promise<void> {
     await this.#identity.repair();
-    const { hostname, port } = this.#config.listen;
-    const { serve, onError } = this.#router;
-    this.#server = Deno.serve({
-      hostname,
-      port,
-      onError,
-      onListen: (address) => {
-        this.#log.info("listening", { hostname: address.hostname, port: address.port });
-      },
-    }, serve);
+    this.#listener.listen();
   }
 
   /** The keys count from the turn in which the token does; the repair may take its time. */
@@ -190,9 +182,10 @@ export class Daemon {
     try {
       this.#registry.drain();
       this.#core.drain();
-      const served = this.#server?.shutdown() ?? Promise.resolve();
-      await within(this.#config.drainSecs * 1000, served);
-      await this.#core.endAll(END_GRACE_MS);
+      const served = this.#listener.close();
+      await within(this.#drainMs, served);
+      this.#registry.close();
+      await within(END_GRACE_MS + FLUSH_MS, this.#core.endAll(END_GRACE_MS));
       await this.#registry.settled(FLUSH_MS);
       // Streams of execs that published end by themselves, with their exit; give them the time.
       await within(FLUSH_MS, served);

@@ -19,6 +19,7 @@ use super::exec::{Exec, Table};
 use super::log::{Log, Sizes};
 use super::request::Request;
 use super::stack::Stack;
+use super::standing::Before;
 use crate::clock::epoch_secs;
 use crate::reactor::kin::own_children;
 use crate::reactor::mailbox::{Command, Mailbox};
@@ -42,8 +43,8 @@ pub struct Desk {
     pub mailbox: Arc<Mailbox>,
     /// Is told of the start.
     pub wake: Arc<Wake>,
-    /// What a child sets its oom_score_adj back to.
-    pub oom_score: Option<Vec<u8>>,
+    /// What a child sets back.
+    pub before: Before,
     /// Sizes of what is kept of its output.
     pub sizes: Sizes,
 }
@@ -197,7 +198,7 @@ fn start_child(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Re
     })?;
     let started_at = epoch_secs();
     let stdio = pipes.child.each_ref().map(OwnedFd::as_fd);
-    let child = clone_child(request, stdio, desk.oom_score.as_deref(), stack)?;
+    let child = clone_child(request, stdio, &desk.before, stack)?;
     let exec = Arc::new(Exec::new(id, child.pid, started_at, Log::new(desk.sizes)));
     desk.table.insert(&exec);
     let Ends { ours, stdin, .. } = pipes;

@@ -78,6 +78,8 @@ struct Reactor {
     mailbox: Arc<Mailbox>,
     child_exits: OwnedFd,
     freeze: Freeze,
+    /// Every group was told to end: one that is started later is killed at once.
+    ended: bool,
 }
 
 /// Starts the reactor's thread. `child_exits` is the eventfd that SIGCHLD adds to.
@@ -111,6 +113,7 @@ pub fn start(
         mailbox,
         child_exits,
         freeze: Freeze::default(),
+        ended: false,
     };
     let body = move || reactor.run();
     thread::Builder::new()
@@ -236,6 +239,9 @@ impl Reactor {
                 self.look_at_clock();
                 self.context.kin.add(actor.pgid());
                 actor.adopted(&mut self.context);
+                if self.ended {
+                    actor.kill_now();
+                }
                 self.actors.insert(actor.id(), *actor);
             }
             Command::Kill { exec, token } => {
@@ -263,6 +269,7 @@ impl Reactor {
             Command::Collect { exec } => self.with(exec, |actor, ctx| actor.collect(ctx)),
             Command::EndAll { grace_ns, token } => self.end_all(grace_ns, token),
             Command::KillAll { token } => {
+                self.ended = true;
                 self.actors.values().for_each(Actor::kill_now);
                 self.context.wake.complete(token, 0, 0);
             }
@@ -291,6 +298,7 @@ impl Reactor {
     }
 
     fn end_all(&mut self, grace_ns: u64, token: u32) {
+        self.ended = true;
         let count = self
             .actors
             .values()

@@ -33,7 +33,10 @@ pub fn find(ends: Ends) -> Result<OwnedFd, Errno> {
             continue;
         };
         // The duplicate is a descriptor of this process too.
-        if found.as_ref().is_some_and(|copy| copy.as_raw_fd() == number) {
+        if found
+            .as_ref()
+            .is_some_and(|copy| copy.as_raw_fd() == number)
+        {
             continue;
         }
         // SAFETY: borrow_raw demands a descriptor that stays open while borrowed. Another thread
@@ -140,13 +143,7 @@ pub fn reset(socket: OwnedFd) {
 pub fn unacknowledged(socket: impl AsFd) -> usize {
     let mut count: libc::c_int = 0;
     // SAFETY: TIOCOUTQ writes one int to the address that it is given; `count` is one.
-    let result = unsafe {
-        libc::ioctl(
-            socket.as_fd().as_raw_fd(),
-            libc::TIOCOUTQ,
-            &raw mut count,
-        )
-    };
+    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
     if result == 0 {
         count.max(0) as usize
     } else {
