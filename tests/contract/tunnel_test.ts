@@ -1,6 +1,8 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { Daemon } from "../support/daemon.ts";
-import { closing, Guest, OP, SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
+import { closing, OP } from "../support/frames.ts";
+import { SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
+import { Guest } from "../support/tunnel_guest.ts";
 
 /** Asks for a tunnel and gives the answer's head and the rest of its first piece. */
 async function answer(

@@ -1,6 +1,8 @@
 import { strictEqual } from "node:assert/strict";
 import { Daemon } from "../support/daemon.ts";
-import { closing, FIN, frame, Guest, OP, TunnelClient } from "../support/tunnel_client.ts";
+import { closing, FIN, frame, OP } from "../support/frames.ts";
+import { TunnelClient } from "../support/tunnel_client.ts";
+import { Guest } from "../support/tunnel_guest.ts";
 
 const BINARY = FIN | OP.binary;
 

@@ -1,15 +1,9 @@
 import { match, ok, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import {
-  closing,
-  FIN,
-  frame,
-  Guest,
-  OP,
-  ResettingGuest,
-  TunnelClient,
-} from "../support/tunnel_client.ts";
+import { closing, FIN, frame, OP } from "../support/frames.ts";
+import { TunnelClient } from "../support/tunnel_client.ts";
+import { Guest, ResettingGuest } from "../support/tunnel_guest.ts";
 
 const MIB = 1 << 20;
 

@@ -1,14 +1,9 @@
 import { ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import {
-  FIN,
-  frame,
-  Guest,
-  type GuestConnection,
-  OP,
-  TunnelClient,
-} from "../support/tunnel_client.ts";
+import { FIN, frame, OP } from "../support/frames.ts";
+import { TunnelClient } from "../support/tunnel_client.ts";
+import { Guest, type GuestConnection } from "../support/tunnel_guest.ts";
 
 const MIB = 1 << 20;
 const GIB = 1 << 30;

@@ -1,15 +1,9 @@
 import { ok, rejects, strictEqual } from "node:assert/strict";
 import { Daemon } from "../support/daemon.ts";
 import { bootstrapPair, type Pair, portPrologue, READY, type Session } from "../support/noise.ts";
-import {
-  closedBy,
-  FIN,
-  frame,
-  Guest,
-  type GuestConnection,
-  OP,
-  TunnelClient,
-} from "../support/tunnel_client.ts";
+import { FIN, frame, OP } from "../support/frames.ts";
+import { closedBy, TunnelClient } from "../support/tunnel_client.ts";
+import { Guest, type GuestConnection } from "../support/tunnel_guest.ts";
 
 const OFFER = new Uint8Array([1]);
 const NONE = new Uint8Array(0);

@@ -162,7 +162,9 @@ impl Relay {
             socket::end_writing(&guest.socket);
             guest.ended = true;
         }
-        if guest.ended && self.downward == Downward::Ended {
+        // When the daemon ends there is no time to wait for what the guest still has to say.
+        let done = self.downward == Downward::Ended || self.end == Some(End::Stopped);
+        if guest.ended && done {
             self.drop_guest(ctx);
         } else if guest.ended && self.downward == Downward::Dropped {
             self.guest_deadline.get_or_insert(ctx.now + CLOSE_NS);
