@@ -20,6 +20,7 @@ use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::reactor::{self, Spans};
+use crate::tunnel::engine::Tunnels;
 use crate::wake::Wake;
 
 /// What the core is opened with.
@@ -54,6 +55,8 @@ pub struct Core {
     census: Sender<census::Order>,
     /// For calls that may hang.
     pub jobs: Jobs,
+    /// WebSockets relayed to ports of the guest.
+    pub tunnels: Tunnels,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     tables: Mutex<HashMap<u32, Vec<u8>>>,
     next_id: AtomicU32,
@@ -99,6 +102,7 @@ impl Core {
         })
         .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
+        let tunnels = Tunnels::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
             wake,
@@ -107,6 +111,7 @@ impl Core {
             spawner,
             census,
             jobs,
+            tunnels,
             streams,
             tables,
             next_id,
@@ -183,6 +188,7 @@ impl Core {
     /// Ends the reactor and the parked call. Children go on; nobody watches them any more.
     pub fn close(&self) {
         self.send(Command::Stop);
+        self.tunnels.stop();
         self.wake.close();
     }
 
