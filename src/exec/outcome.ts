@@ -1,9 +1,6 @@
 import { outcomeFrame, type OutcomeHead } from "../contract/outcome.ts";
 import type { NativeExec } from "../native/exec.ts";
 
-/** How much captured output is decoded at a time, in bytes. */
-const PIECE_BYTES = 64 * 1024;
-
 /**
  * The text of a poll response with its outcome, piece by piece: captured output is decoded as
  * UTF-8 (U+FFFD for each bad sequence, a BOM kept) and escaped on the way.
@@ -19,12 +16,14 @@ export function* outcomePieces(head: OutcomeHead, exec: NativeExec): Generator<s
 
 /** A captured stream as the contents of a JSON string. */
 function* escaped(exec: NativeExec, stream: 0 | 1): Generator<string> {
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  const piece = new Uint8Array(PIECE_BYTES);
+  let decoder: TextDecoder | undefined;
   for (let offset = 0;;) {
-    const count = exec.output(stream, offset, piece);
+    const piece = exec.output(stream, offset);
+    if (piece.length === 0 && decoder === undefined) return;
+    decoder ??= new TextDecoder("utf-8", { ignoreBOM: true });
+    const count = piece.length;
     offset += count;
-    const text = decoder.decode(piece.subarray(0, count), { stream: count > 0 });
+    const text = decoder.decode(piece, { stream: count > 0 });
     if (text !== "") yield JSON.stringify(text).slice(1, -1);
     if (count === 0) return;
   }

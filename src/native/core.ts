@@ -28,7 +28,7 @@ export class Core {
   readonly wake: Wake;
   /** Where an exec's facts are written, for the moment of one call. */
   readonly facts: Uint8Array<ArrayBuffer> = new Uint8Array(FACTS_BYTES);
-  /** Where a stream's records are written, for the moment until they are encoded. */
+  /** Where records and captured output are written, for the moment until they are encoded. */
   readonly records: Uint8Array<ArrayBuffer> = new Uint8Array(RECORD_BYTES);
   readonly #events: Promise<void>;
 

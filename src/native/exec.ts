@@ -83,10 +83,15 @@ export class NativeExec {
     if (this.#published) listener();
   }
 
-  /** Copies captured bytes of stdout (0) or stderr (1) from `offset`; returns their number. */
-  output(stream: 0 | 1, offset: number, out: Uint8Array<ArrayBuffer>): number {
-    const { guestd_exec_output: read } = this.#core.symbols;
-    return checked("read captured output", read(this.id, stream, offset, out, out.length));
+  /**
+   * Captured bytes of stdout (0) or stderr (1) from `offset`, at most 64 KiB; none at the end. They
+   * are valid until any exec's next call.
+   */
+  output(stream: 0 | 1, offset: number): Uint8Array<ArrayBuffer> {
+    const { symbols, records: out } = this.#core;
+    const { guestd_exec_output: read } = symbols;
+    const count = checked("read captured output", read(this.id, stream, offset, out, out.length));
+    return out.subarray(0, count);
   }
 
   /** Frees what was captured, and the stream's window once nobody reads it. */
