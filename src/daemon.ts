@@ -60,6 +60,13 @@ export class Daemon {
       lingerSecs: limits.output_linger_secs,
       graceSecs: limits.kill_grace_secs,
       stdinSecs: limits.stdin_write_timeout_secs,
+      spoolDir: config.spoolDir,
+      onSpoolFailed: (cause) => {
+        log.warn("captured output cannot be spooled and stays in memory", {
+          directory: config.spoolDir,
+          cause,
+        });
+      },
     });
     const bootstrap = new Bootstrap(log);
     const hookLog = new HookLog();

@@ -1,6 +1,7 @@
 //! One opened core: its threads, and the handles that TypeScript holds.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,16 +14,17 @@ use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
 use crate::process::request::Request;
-use crate::process::{reap, spawner};
+use crate::process::store::Store;
+use crate::process::{reap, spawner, spooler};
 use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::reactor::{self, Spans};
-use crate::wake::Wake;
+use crate::wake::{Kind, Wake};
 
 /// What the core is opened with.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct Settings<'a> {
     /// Captured per stream, in bytes.
     pub capture_bytes: u32,
     /// The stream's replay window, in bytes.
@@ -33,7 +35,12 @@ pub struct Settings {
     pub grace_secs: f64,
     /// See `linger_secs`.
     pub stdin_secs: f64,
+    /// Where captured output goes that is too much for memory.
+    pub spool: &'a Path,
 }
+
+/// Captured output, of all execs, that is kept in memory, in bytes.
+const MEMORY_BYTES: u64 = 64 << 20;
 
 /// Threads for calls that may hang, and how many such calls may wait.
 const JOBS: (usize, usize) = (4, 64);
@@ -52,6 +59,7 @@ pub struct Core {
     census: Sender<census::Order>,
     /// For calls that may hang.
     pub jobs: Jobs,
+    store: Arc<Store>,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     tables: Mutex<HashMap<u32, Vec<u8>>>,
     next_id: AtomicU32,
@@ -60,7 +68,7 @@ pub struct Core {
 impl Core {
     /// Starts every thread. Orphans fall to this process from now on, and its memory is closed to
     /// other processes of the same user: it holds the token.
-    pub fn open(settings: Settings) -> Result<Self, Errno> {
+    pub fn open(settings: Settings<'_>) -> Result<Self, Errno> {
         let of_thread = |error: std::io::Error| {
             Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN))
         };
@@ -85,6 +93,12 @@ impl Core {
             spans,
             child_exits,
         )?;
+        let store = Store::new(MEMORY_BYTES, settings.spool);
+        let to_tell = Arc::clone(&wake);
+        spooler::start(Arc::clone(&store), Arc::clone(&table), move |errno| {
+            to_tell.notify(Kind::SpoolFailed, errno.raw_os_error() as u32);
+        })
+        .map_err(of_thread)?;
         let (spawner, orders) = channel();
         let desk = spawner::Desk {
             table: Arc::clone(&table),
@@ -94,6 +108,7 @@ impl Core {
                 capture: settings.capture_bytes as usize,
                 window: u64::from(settings.window_bytes),
             },
+            store: Arc::clone(&store),
         };
         spawner::start(orders, desk).map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
@@ -105,6 +120,7 @@ impl Core {
             spawner,
             census,
             jobs,
+            store,
             streams,
             tables,
             next_id,
@@ -187,6 +203,7 @@ impl Core {
     /// Ends the reactor and the parked call. Children go on; nobody watches them any more.
     pub fn close(&self) {
         self.send(Command::Stop);
+        self.store.close();
         self.wake.close();
     }
 

@@ -5,7 +5,7 @@ import { STREAM_SYMBOLS } from "./symbols/stream.ts";
 import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
-export const ABI_VERSION = 1;
+export const ABI_VERSION = 2;
 
 const SYMBOLS = {
   ...CORE_SYMBOLS,

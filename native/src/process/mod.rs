@@ -11,4 +11,6 @@ pub mod reap;
 pub mod request;
 pub mod ring;
 pub mod spawner;
+pub mod spooler;
 mod stdin;
+pub mod store;

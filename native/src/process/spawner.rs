@@ -16,6 +16,7 @@ use super::child::{Failure, Stack, Step, clone_child};
 use super::exec::{Exec, Table};
 use super::log::{Log, Sizes};
 use super::request::Request;
+use super::store::Store;
 use crate::clock::epoch_secs;
 use crate::reactor::kin::own_children;
 use crate::reactor::mailbox::{Command, Mailbox};
@@ -41,6 +42,8 @@ pub struct Desk {
     pub wake: Arc<Wake>,
     /// Sizes of what is kept of its output.
     pub sizes: Sizes,
+    /// Where that is kept.
+    pub store: Arc<Store>,
 }
 
 /// Starts the thread; it ends when every sender of orders is gone.
@@ -80,7 +83,8 @@ fn spawn(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Result<i
     })?;
     let started_at = epoch_secs();
     let child = clone_child(request, pipes.child.each_ref().map(OwnedFd::as_fd), stack)?;
-    let exec = Arc::new(Exec::new(id, child.pid, started_at, Log::new(desk.sizes)));
+    let log = Log::new(desk.sizes, &desk.store);
+    let exec = Arc::new(Exec::new(id, child.pid, started_at, log));
     desk.table.insert(&exec);
     let Ends { ours, stdin, .. } = pipes;
     let (reap, timeout_secs) = (request.reap, request.timeout_secs);

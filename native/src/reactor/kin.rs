@@ -38,6 +38,7 @@ pub struct Kin {
 
 impl Kin {
     /// Kin of this process, without leaders.
+    #[allow(clippy::new_without_default, reason = "it opens a file")]
     pub fn new() -> Self {
         let main = rustix::process::getpid().as_raw_nonzero();
         Self {
