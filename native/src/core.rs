@@ -69,6 +69,7 @@ impl Core {
     /// Starts every thread. Orphans fall to this process from now on, and its memory is closed to
     /// other processes of the same user: it holds the token.
     pub fn open(settings: Settings<'_>) -> Result<Self, Errno> {
+        crate::abi::heap::bound();
         let of_thread = |error: std::io::Error| {
             Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN))
         };
@@ -85,20 +86,21 @@ impl Core {
             grace_ns: span(settings.grace_secs),
             stdin_ns: span(settings.stdin_secs),
         };
-        let desk = Desk::new(census.clone());
-        reactor::start(
-            Arc::clone(&mailbox),
-            Arc::clone(&wake),
-            desk,
-            spans,
-            child_exits,
-        )?;
         let store = Store::new(MEMORY_BYTES, settings.spool);
         let to_tell = Arc::clone(&wake);
         spooler::start(Arc::clone(&store), Arc::clone(&table), move |errno| {
             to_tell.notify(Kind::SpoolFailed, errno.raw_os_error() as u32);
         })
         .map_err(of_thread)?;
+        let desk = Desk::new(census.clone());
+        reactor::start(
+            Arc::clone(&mailbox),
+            Arc::clone(&wake),
+            desk,
+            Arc::clone(&store),
+            spans,
+            child_exits,
+        )?;
         let (spawner, orders) = channel();
         let desk = spawner::Desk {
             table: Arc::clone(&table),

@@ -1,6 +1,8 @@
 //! The border to TypeScript: panics stop here, buffers are borrowed here, codes are named here.
 #![allow(unsafe_code)]
 
+pub mod heap;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Raised whenever a symbol, a layout or a code changes; both sides compare it at load.

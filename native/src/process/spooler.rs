@@ -27,11 +27,19 @@ pub fn start(
                 store.give_back(&orders.freed);
             }
             if orders.crowded {
-                let result = make_room(&store, &table, &mut scratch);
+                // Again while there is something to move: others write while this one moves.
+                let result = loop {
+                    match make_room(&store, &table, &mut scratch) {
+                        Ok(0) => break Ok(()),
+                        Ok(_) => {}
+                        Err(errno) => break Err(errno),
+                    }
+                };
                 if let (Err(errno), false) = (result, was_failing) {
                     failed(errno);
                 }
                 was_failing = result.is_err();
+                store.set_failing(was_failing);
                 store.rest();
                 scratch = Vec::new();
             }
@@ -44,7 +52,9 @@ pub fn start(
 }
 
 /// Moves output until a quarter of the memory is free again, from those first who hold most.
-fn make_room(store: &Arc<Store>, table: &Table, scratch: &mut Vec<u8>) -> Result<(), Errno> {
+/// Returns the number of pieces that were moved.
+fn make_room(store: &Arc<Store>, table: &Table, scratch: &mut Vec<u8>) -> Result<usize, Errno> {
+    let mut moved = 0;
     let enough = store.limit() / 4 * 3;
     let mut holders: Vec<(usize, Arc<Exec>)> = table
         .all()
@@ -64,7 +74,8 @@ fn make_room(store: &Arc<Store>, table: &Table, scratch: &mut Vec<u8>) -> Result
             };
             let extent = store.put(scratch)?;
             exec.state().log.moved(piece, extent);
+            moved += 1;
         }
     }
-    Ok(())
+    Ok(moved)
 }

@@ -2,7 +2,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open, unlink};
@@ -38,6 +38,7 @@ pub struct Store {
     file: OnceLock<OwnedFd>,
     end: AtomicU64,
     live: AtomicU64,
+    failing: AtomicBool,
     orders: Mutex<Orders>,
     called: Condvar,
 }
@@ -53,6 +54,7 @@ impl Store {
             file: OnceLock::new(),
             end: AtomicU64::new(0),
             live: AtomicU64::new(0),
+            failing: AtomicBool::new(false),
             orders: Mutex::default(),
             called: Condvar::new(),
         })
@@ -66,6 +68,16 @@ impl Store {
     /// How much is to be in memory at most, in bytes.
     pub fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// Whether there is half as much again in memory as there should be, and waiting will help.
+    pub fn is_crowded(&self) -> bool {
+        self.used() > self.limit / 2 * 3 && !self.failing.load(Relaxed)
+    }
+
+    /// Whether the file cannot be written: what is in memory then stays there.
+    pub fn set_failing(&self, failing: bool) {
+        self.failing.store(failing, Relaxed);
     }
 
     /// A claim on no memory yet.

@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use crate::clock::boottime_ns;
 use crate::process::actor::{Actor, Waiter};
 use crate::process::reap;
+use crate::process::store::Store;
 use crate::wake::{Kind, Outbox, Wake};
 use census::Desk;
 use kin::Kin;
@@ -47,6 +48,7 @@ pub struct Context {
     pub(crate) wake: Outbox,
     pub(crate) desk: Desk,
     pub(crate) kin: Kin,
+    pub(crate) store: Arc<Store>,
     pub(crate) spans: Spans,
     pub(crate) draining: bool,
     pub(crate) scratch: Box<[u8]>,
@@ -81,6 +83,7 @@ pub fn start(
     mailbox: Arc<Mailbox>,
     wake: Arc<Wake>,
     desk: Desk,
+    store: Arc<Store>,
     spans: Spans,
     child_exits: OwnedFd,
 ) -> Result<JoinHandle<()>, Errno> {
@@ -96,6 +99,7 @@ pub fn start(
         wake: Outbox::new(wake),
         desk,
         kin: Kin::new(),
+        store,
         spans,
         draining,
         scratch,
