@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::Outcome;
+use crate::{Failure, Outcome};
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// No answer of the daemon takes this long but a stream, which sends keepalives.
@@ -61,8 +61,9 @@ impl Connection {
         };
         let head = &self.head;
         let request = format!("{method} {path} HTTP/1.1\r\n{head}{length}\r\n{body}");
-        self.socket.write_all(request.as_bytes())?;
-        self.read_head()
+        let told = |failure: Failure| Failure::from(format!("{method} {path}: {failure}"));
+        self.socket.write_all(request.as_bytes()).map_err(|error| told(error.into()))?;
+        self.read_head().map_err(told)
     }
 
     /// Sends a request and reads all of its answer.
