@@ -4,6 +4,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 tools=$root/.tools
+caller_directory=$PWD
 cd "$root"
 
 # One row a command: its name, the file under scripts/build/ that defines command_NAME, what it does.
@@ -13,9 +14,11 @@ commands=(
   "demo|run|a guided tour of a real daemon on a free port, which then serves until interrupted"
   "test|test|set up, then every test, Rust and TypeScript; with arguments: deno test with them, alone"
   "check|check|format, lint, types, documentation, clippy; changes nothing"
+  "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
+  "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"
+  "vm-test|vm_test|boots the image in QEMU and drives it over HTTP; as root installs what that needs"
 )
 
-# shellcheck source=scripts/build/say.sh
 source "$root/scripts/build/say.sh"
 
 command_help() {
@@ -39,9 +42,8 @@ main() {
   for row in "${commands[@]}"; do
     IFS='|' read -r name file does <<<"$row"
     if [ "$name" = "$wanted" ]; then
-      # shellcheck source=/dev/null
       source "$root/scripts/build/$file.sh"
-      "command_$name" "$@"
+      "command_${name//-/_}" "$@"
       return
     fi
   done

@@ -4,7 +4,8 @@ import type { Config } from "./config.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
 import { DiskGauge } from "./guest/disk.ts";
-import { createRouter, type Router } from "./http/router.ts";
+import { Listener } from "./http/listener.ts";
+import { createRouter } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
 import { hookRoutes } from "./http/routes/hooks.ts";
 import { pendingRoutes } from "./http/routes/pending.ts";
@@ -39,20 +40,19 @@ export interface DaemonOptions {
  * by whom it is asked for.
  */
 export class Daemon {
-  readonly #config: Config;
+  readonly #drainMs: number;
   readonly #log: Log;
   readonly #core: Core;
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
-  readonly #router: Router;
+  readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
-  #server: Deno.HttpServer<Deno.NetAddr> | undefined;
   #ending = false;
 
   /** Opens the core and furnishes the rooms. Throws when the core cannot be opened. */
   constructor({ config, library, log, env }: DaemonOptions) {
     const { limits, hookPrefix, versionHeader } = config;
-    this.#config = config;
+    this.#drainMs = config.drainSecs * 1000;
     this.#log = log;
     this.#core = Core.open(library, {
       captureBytes: limits.max_output_bytes,
@@ -84,7 +84,7 @@ export class Daemon {
     });
     this.#streams = new StreamRoutes({ registry, keepaliveSecs: limits.sse_keepalive_secs });
     const gauge = new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes);
-    this.#router = createRouter({
+    const router = createRouter({
       limits,
       hookPrefix,
       versionHeader,
@@ -108,20 +108,12 @@ export class Daemon {
         ...pendingRoutes(),
       },
     });
+    this.#listener = new Listener(config.listen, router, log);
   }
 
   /** Listens; throws when the address cannot be had. */
   listen(): void {
-    const { hostname, port } = this.#config.listen;
-    const { serve, onError } = this.#router;
-    this.#server = Deno.serve({
-      hostname,
-      port,
-      onError,
-      onListen: (address) => {
-        this.#log.info("listening", { hostname: address.hostname, port: address.port });
-      },
-    }, serve);
+    this.#listener.listen();
   }
 
   /** Ends once the daemon has shut down. */
@@ -141,18 +133,28 @@ export class Daemon {
     }
   }
 
-  /** Writes everything to disk and powers the guest off: for a daemon that is its init. */
+  /**
+   * Writes everything to disk and powers the guest off: for a daemon that is its init. Returns where that is not
+   * allowed, as in a container, which ends with its first process all the same.
+   */
   powerOff(): void {
-    this.#core.powerOff();
+    try {
+      this.#core.powerOff();
+    } catch (error) {
+      this.#log.warn("the guest was not powered off", {
+        cause: error instanceof Error ? error.message : typeof error,
+      });
+    }
   }
 
   async #shutDown(): Promise<void> {
     try {
       this.#registry.drain();
       this.#core.drain();
-      const served = this.#server?.shutdown() ?? Promise.resolve();
-      await within(this.#config.drainSecs * 1000, served);
-      await this.#core.endAll(END_GRACE_MS);
+      const served = this.#listener.close();
+      await within(this.#drainMs, served);
+      this.#registry.close();
+      await within(END_GRACE_MS + FLUSH_MS, this.#core.endAll(END_GRACE_MS));
       await this.#registry.settled(FLUSH_MS);
       // Streams of execs that published end by themselves, with their exit; give them the time.
       await within(FLUSH_MS, served);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,9 +13,12 @@ use crate::clock::span_ns;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
+use crate::process::reap;
 use crate::process::request::Request;
+use crate::process::spawner::{self, Spawner};
+use crate::process::spooler;
+use crate::process::standing;
 use crate::process::store::Store;
-use crate::process::{reap, spawner, spooler};
 use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
@@ -36,7 +39,7 @@ pub struct Settings<'a> {
     /// See `linger_secs`.
     pub stdin_secs: f64,
     /// Where captured output goes that is too much for memory.
-    pub spool: &'a Path,
+    pub spool: &'a str,
 }
 
 /// Captured output, of all execs, that is kept in memory, in bytes.
@@ -55,7 +58,7 @@ pub struct Core {
     /// The execs that have a handle.
     pub table: Arc<Table>,
     mailbox: Arc<Mailbox>,
-    spawner: Sender<spawner::Order>,
+    spawner: Arc<Spawner>,
     census: Sender<census::Order>,
     /// For calls that may hang.
     pub jobs: Jobs,
@@ -66,8 +69,8 @@ pub struct Core {
 }
 
 impl Core {
-    /// Starts every thread. Orphans fall to this process from now on, and its memory is closed to
-    /// other processes of the same user: it holds the token.
+    /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
+    /// processes of the same user, for it holds the token, and it stands as [`standing`] says.
     pub fn open(settings: Settings<'_>) -> Result<Self, Errno> {
         crate::abi::heap::bound();
         let of_thread = |error: std::io::Error| {
@@ -86,7 +89,7 @@ impl Core {
             grace_ns: span(settings.grace_secs),
             stdin_ns: span(settings.stdin_secs),
         };
-        let store = Store::new(MEMORY_BYTES, settings.spool);
+        let store = Store::new(MEMORY_BYTES, Path::new(settings.spool));
         let to_tell = Arc::clone(&wake);
         spooler::start(Arc::clone(&store), Arc::clone(&table), move |errno| {
             to_tell.notify(Kind::SpoolFailed, errno.raw_os_error() as u32);
@@ -101,18 +104,18 @@ impl Core {
             spans,
             child_exits,
         )?;
-        let (spawner, orders) = channel();
-        let desk = spawner::Desk {
+        let spawner = Spawner::start(spawner::Desk {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
             wake: Arc::clone(&wake),
+            before: standing::take(),
             sizes: Sizes {
                 capture: settings.capture_bytes as usize,
                 window: u64::from(settings.window_bytes),
             },
             store: Arc::clone(&store),
-        };
-        spawner::start(orders, desk).map_err(of_thread)?;
+        })
+        .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
@@ -132,13 +135,7 @@ impl Core {
     /// Starts a child; completes `token` (see [`spawner::Order`]). Returns its handle.
     pub fn start(&self, request: Request, token: u32) -> u32 {
         let id = self.new_id();
-        if self
-            .spawner
-            .send(spawner::Order { id, token, request })
-            .is_err()
-        {
-            self.wake.complete(token, libc::EIO, 0);
-        }
+        self.spawner.queue(spawner::Order { id, token, request });
         id
     }
 

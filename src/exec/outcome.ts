@@ -1,11 +1,21 @@
 import { outcomeFrame, type OutcomeHead } from "../contract/outcome.ts";
-import type { NativeExec } from "../native/exec.ts";
+
+/** Where captured output is read: an exec of the core. */
+export interface CapturedOutput {
+  /** Copies from `offset` of stdout (0) or stderr (1) as much as fits; 0 is the end. */
+  output(stream: 0 | 1, offset: number, out: Uint8Array<ArrayBuffer>): number;
+}
+
+/** How much captured output is decoded at a time, in bytes. */
+const PIECE_BYTES = 64 * 1024;
+/** And at first: mostly that is all, and large buffers keep the garbage collector busy. */
+const FIRST_BYTES = 1024;
 
 /**
  * The text of a poll response with its outcome, piece by piece: captured output is decoded as
  * UTF-8 (U+FFFD for each bad sequence, a BOM kept) and escaped on the way.
  */
-export function* outcomePieces(head: OutcomeHead, exec: NativeExec): Generator<string> {
+export function* outcomePieces(head: OutcomeHead, exec: CapturedOutput): Generator<string> {
   const [before, between, behind] = outcomeFrame(head);
   yield before;
   yield* escaped(exec, 0);
@@ -15,15 +25,14 @@ export function* outcomePieces(head: OutcomeHead, exec: NativeExec): Generator<s
 }
 
 /** A captured stream as the contents of a JSON string. */
-function* escaped(exec: NativeExec, stream: 0 | 1): Generator<string> {
-  let decoder: TextDecoder | undefined;
+function* escaped(exec: CapturedOutput, stream: 0 | 1): Generator<string> {
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  let piece = new Uint8Array(FIRST_BYTES);
   for (let offset = 0;;) {
-    const piece = exec.output(stream, offset);
-    if (piece.length === 0 && decoder === undefined) return;
-    decoder ??= new TextDecoder("utf-8", { ignoreBOM: true });
-    const count = piece.length;
+    const count = exec.output(stream, offset, piece);
     offset += count;
-    const text = decoder.decode(piece, { stream: count > 0 });
+    const text = decoder.decode(piece.subarray(0, count), { stream: count > 0 });
+    if (count === FIRST_BYTES) piece = new Uint8Array(PIECE_BYTES);
     if (text !== "") yield JSON.stringify(text).slice(1, -1);
     if (count === 0) return;
   }

@@ -16,7 +16,8 @@ interface Pattern {
 }
 
 /**
- * The rows by their patterns. Paths are matched raw: no folding, no merging, no decoding but of the id.
+ * The rows by their patterns. Paths are matched raw: no folding, no merging, no decoding but of the
+ * id.
  *
  * Invariant: each row is in `#exact` under its path if it has no `{id}`, else in `#patterns`.
  */

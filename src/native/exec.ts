@@ -39,6 +39,7 @@ export class NativeExec {
   readonly id: number;
   #published = false;
   #onPublished: (() => void) | undefined;
+  #lastFacts: Facts | undefined;
 
   private constructor(core: Core, id: number) {
     this.#core = core;
@@ -65,8 +66,12 @@ export class NativeExec {
     throw new SpawnError(STEPS.get(value) ?? "start", status);
   }
 
-  /** What is known of it now. Throws `NativeError` once it is collected. */
+  /** What is known of it now; once it is collected, what was known then. */
   facts(): Facts {
+    return this.#lastFacts ?? this.#readFacts();
+  }
+
+  #readFacts(): Facts {
     const { facts, symbols } = this.#core;
     checked("read an exec's facts", symbols.guestd_exec_facts(this.id, facts, facts.length));
     return decodeFacts(new DataView(facts.buffer));
@@ -83,15 +88,10 @@ export class NativeExec {
     if (this.#published) listener();
   }
 
-  /**
-   * Captured bytes of stdout (0) or stderr (1) from `offset`, at most 64 KiB; none at the end. They
-   * are valid until any exec's next call.
-   */
-  output(stream: 0 | 1, offset: number): Uint8Array<ArrayBuffer> {
-    const { symbols, records: out } = this.#core;
-    const { guestd_exec_output: read } = symbols;
-    const count = checked("read captured output", read(this.id, stream, offset, out, out.length));
-    return out.subarray(0, count);
+  /** Copies captured bytes of stdout (0) or stderr (1) from `offset`; returns their number. */
+  output(stream: 0 | 1, offset: number, out: Uint8Array<ArrayBuffer>): number {
+    const { guestd_exec_output: read } = this.#core.symbols;
+    return checked("read captured output", read(this.id, stream, offset, out, out.length));
   }
 
   /** Frees what was captured, and the stream's window once nobody reads it. */
@@ -99,8 +99,9 @@ export class NativeExec {
     this.#core.symbols.guestd_exec_release(this.id);
   }
 
-  /** Forgets it: the handle names nothing from now on. */
+  /** Forgets it: the handle names nothing from now on, but for streams that are still open. */
   collect(): void {
+    this.#lastFacts = this.#readFacts();
     this.#forget();
     this.#core.symbols.guestd_exec_collect(this.id);
   }

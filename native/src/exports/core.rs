@@ -1,13 +1,10 @@
 //! Opening, closing, waking.
 #![allow(unsafe_code)]
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
 use super::{CORE, with_core};
-use crate::abi::{ABI_VERSION, bytes, bytes_mut, guard};
+use crate::abi::{ABI_VERSION, BAD_LAYOUT, bytes, bytes_mut, guard};
 use crate::core::{Core, Settings};
 use crate::process::reap;
 use crate::reactor::mailbox::Command;
@@ -34,8 +31,11 @@ pub unsafe extern "C" fn guestd_open(
     spool_len: u32,
 ) -> i32 {
     // SAFETY: bytes demands what this function demands of its caller.
-    let spool = Path::new(OsStr::from_bytes(unsafe { bytes(spool, spool_len) }));
+    let spool = unsafe { bytes(spool, spool_len) };
     guard(|| {
+        let Ok(spool) = std::str::from_utf8(spool) else {
+            return BAD_LAYOUT;
+        };
         let mut slot = CORE.write().unwrap_or_else(PoisonError::into_inner);
         if slot.is_some() {
             return -libc::EBUSY;

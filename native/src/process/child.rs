@@ -9,9 +9,9 @@ use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-
 use super::request::Request;
+use super::stack::Stack;
+use super::standing::Before;
 
 /// The step at which a start failed.
 #[repr(i64)]
@@ -46,45 +46,6 @@ pub struct Failure {
     pub errno: i32,
 }
 
-/// The child's stack. It is reused: while a child is on it, the spawner thread is suspended.
-pub struct Stack {
-    base: *mut c_void,
-}
-
-const STACK_BYTES: usize = 64 << 10;
-const GUARD_BYTES: usize = 64 << 10;
-
-// SAFETY: Send demands that the mapping may be used from another thread: it belongs to this value
-// alone and memory is not tied to the thread that mapped it.
-unsafe impl Send for Stack {}
-
-impl Stack {
-    /// Maps a stack with a guard below it.
-    pub fn new() -> rustix::io::Result<Self> {
-        let length = STACK_BYTES + GUARD_BYTES;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: mmap_anonymous demands that no existing mapping is replaced: the address is
-        // left to the kernel.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), length, access, MapFlags::PRIVATE) }?;
-        let stack = Self { base };
-        // SAFETY: mprotect demands that nobody uses the range it closes: it was mapped just now.
-        unsafe { mprotect(base, GUARD_BYTES, MprotectFlags::empty()) }?;
-        Ok(stack)
-    }
-
-    fn top(&self) -> *mut c_void {
-        self.base.wrapping_byte_add(STACK_BYTES + GUARD_BYTES)
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: munmap demands that nobody uses the range any more: children run on it only
-        // inside `clone_child`, which borrows the stack.
-        let _ = unsafe { munmap(self.base, STACK_BYTES + GUARD_BYTES) };
-    }
-}
-
 /// A started child: its pid and the pidfd that came with it.
 #[derive(Debug)]
 pub struct Child {
@@ -103,6 +64,8 @@ struct Plan {
     uid: Option<u32>,
     gid: Option<u32>,
     stdio: [RawFd; 3],
+    oom_score: *const [u8],
+    descriptors: Option<[u64; 2]>,
     changed_signals: [bool; SIGNALS],
     failed: Option<Failure>,
 }
@@ -119,11 +82,13 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
         .collect()
 }
 
-/// Starts `request` with the given descriptors as its 0, 1 and 2. Returns once its exec succeeded
+/// Starts `request` with the given descriptors as its 0, 1 and 2 and what the daemon
+/// took for itself set back. Returns once its exec succeeded
 /// or it failed; a child that failed is reaped.
 pub fn clone_child(
     request: &Request,
     stdio: [BorrowedFd<'_>; 3],
+    before: &Before,
     stack: &mut Stack,
 ) -> Result<Child, Failure> {
     // The kernel takes this number for "unchanged": nobody who asks for it means that.
@@ -144,6 +109,8 @@ pub fn clone_child(
         uid: request.uid,
         gid: request.gid,
         stdio: stdio.map(|fd| fd.as_raw_fd()),
+        oom_score: before.oom_score.as_deref().unwrap_or_default(),
+        descriptors: before.descriptors,
         changed_signals: changed_signals(),
         failed: None,
     };
@@ -189,16 +156,22 @@ pub fn clone_child(
     }
 }
 
+/// A kernel sigaction: handler, flags, restorer, mask. All zeroes is the default action.
+type KernelAction = [u64; 4];
+
+/// Which signals are not at their default. Raw, because glibc hides two of them.
 fn changed_signals() -> [bool; SIGNALS] {
     let mut changed = [false; SIGNALS];
     for (number, slot) in changed.iter_mut().enumerate().skip(1) {
-        // SAFETY: sigaction demands null or valid pointers: the old action is written to a zeroed
-        // local, nothing is changed.
-        unsafe {
-            let mut old: libc::sigaction = std::mem::zeroed();
-            let asked = libc::sigaction(number as c_int, ptr::null(), &mut old) == 0;
-            *slot = asked && old.sa_sigaction != libc::SIG_DFL;
-        }
+        let mut old: KernelAction = [0; 4];
+        let (number, new): (c_long, *const u64) = (number as c_long, ptr::null());
+        // SAFETY: rt_sigaction demands null or a valid action to set, and room for the old one:
+        // nothing is set, `old` is a local of the kernel's size.
+        let result = unsafe {
+            let old = old.as_mut_ptr();
+            libc::syscall(libc::SYS_rt_sigaction, number, new, old, SIGSET_BYTES)
+        };
+        *slot = result == 0 && old[0] != libc::SIG_DFL as u64;
     }
     changed
 }
@@ -251,8 +224,7 @@ unsafe fn become_program(plan: &Plan) -> Failure {
         }
         for (number, changed) in plan.changed_signals.iter().enumerate() {
             if *changed {
-                // A kernel sigaction of all zeroes: SIG_DFL, no flags, no mask.
-                let default = [0u64; 4];
+                let default: KernelAction = [0; 4];
                 let (number, action) = (number as c_long, default.as_ptr());
                 let old: *mut u64 = ptr::null_mut();
                 libc::syscall(libc::SYS_rt_sigaction, number, action, old, SIGSET_BYTES);
@@ -260,6 +232,11 @@ unsafe fn become_program(plan: &Plan) -> Failure {
         }
         if !take_descriptors(plan.stdio) {
             return fail(Step::Descriptors);
+        }
+        set_oom_score(plan.oom_score);
+        if let Some(limit) = &plan.descriptors {
+            let (own, which, old) = (0 as c_long, libc::RLIMIT_NOFILE, ptr::null_mut::<u64>());
+            libc::syscall(libc::SYS_prlimit64, own, which, limit.as_ptr(), old);
         }
         if plan.uid.is_some() || plan.gid.is_some() {
             let none: *const u32 = ptr::null();
@@ -323,6 +300,27 @@ unsafe fn take_descriptors(stdio: [RawFd; 3]) -> bool {
             u32::MAX as c_long,
             0 as c_long,
         ) == 0
+    }
+}
+
+/// Undoes the daemon's own protection. The kernel lets a child of vfork have a value of its own
+/// although it shares the daemon's memory. A failure is not worth a failed start.
+///
+/// # Safety
+/// As [`become_program`]; `score` is valid, and empty for nothing to do.
+unsafe fn set_oom_score(score: *const [u8]) {
+    if score.is_empty() {
+        return;
+    }
+    let path = c"/proc/self/oom_score_adj".as_ptr();
+    // SAFETY: open gets a C string, write a buffer that the caller keeps valid, of its own length.
+    unsafe {
+        let (here, flags) = (libc::AT_FDCWD as c_long, libc::O_WRONLY as c_long);
+        let fd = libc::syscall(libc::SYS_openat, here, path, flags);
+        if fd >= 0 {
+            libc::syscall(libc::SYS_write, fd, score.cast::<u8>(), score.len());
+            libc::syscall(libc::SYS_close, fd);
+        }
     }
 }
 

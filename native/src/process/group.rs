@@ -35,6 +35,12 @@ enum Phase {
     Killed,
 }
 
+/// While somebody waits for a group's end its members are counted again, first after this time,
+/// then after twice as long each time, in nanoseconds.
+const FIRST_RECOUNT_NS: u64 = 100_000_000;
+/// And no more seldom than this.
+const RECOUNT_NS: u64 = 1_600_000_000;
+
 /// Invariants:
 /// - `members` are the live processes that the last pass found, less those that ended since;
 /// - while it is empty and the leader is a zombie, a pass is asked for;
@@ -45,6 +51,7 @@ pub struct Group {
     phase: Phase,
     waiters: Vec<Waiter>,
     members: HashMap<i32, OwnedFd>,
+    recount_ns: u64,
     seen_empty: bool,
     signalled: bool,
     gone: bool,
@@ -81,16 +88,23 @@ impl Actor {
                     Some(due.unwrap_or(shorter).min(shorter)),
                 );
             }
-            Phase::Asking(other) => self.group.phase = Phase::Asking(other.min(grace_ns)),
+            Phase::Asking(other) => self.await_pass(other.min(grace_ns), ctx),
             Phase::Calm | Phase::Killed => {
                 if self.leader_is_zombie() {
-                    self.group.phase = Phase::Asking(grace_ns);
+                    self.await_pass(grace_ns, ctx);
                     self.ask(ctx);
                 } else {
                     self.terminate(grace_ns, ctx);
                 }
             }
         }
+    }
+
+    /// The grace bounds this too: where /proc cannot be read, SIGKILL must do without it.
+    fn await_pass(&mut self, grace_ns: u64, ctx: &mut Context) {
+        self.group.phase = Phase::Asking(grace_ns);
+        let deadline = boottime_ns().saturating_add(grace_ns);
+        ctx.timers.set(self.id(), Timer::Grace, Some(deadline));
     }
 
     fn terminate(&mut self, grace_ns: u64, ctx: &mut Context) {
@@ -176,6 +190,12 @@ impl Actor {
         for pid in live {
             self.watch_member(*pid, ctx);
         }
+        if !self.group.waiters.is_empty() {
+            // No event tells that a member left the group for another.
+            self.group.recount_ns = (2 * self.group.recount_ns).clamp(FIRST_RECOUNT_NS, RECOUNT_NS);
+            let recount = boottime_ns() + self.group.recount_ns;
+            ctx.timers.set(self.id(), Timer::Recount, Some(recount));
+        }
         if self.group.members.is_empty() {
             // None could be watched. Never in a hurry: it may be for want of descriptors.
             ctx.desk.want(self.id(), false, boottime_ns());
@@ -215,11 +235,20 @@ impl Actor {
         for (_, pidfd) in self.group.members.drain() {
             ctx.poll.remove(&pidfd);
         }
-        ctx.timers.set(self.id(), Timer::Grace, None);
+        for timer in [Timer::Grace, Timer::Recount] {
+            ctx.timers.set(self.id(), timer, None);
+        }
         // Asked for but never told to end: it had no live member.
         let killed = !matches!(self.group.phase, Phase::Asking(_));
         self.group.phase = Phase::Calm;
         self.answer_all(killed, ctx);
+    }
+
+    /// Somebody waits for the group's end: did its members leave it without ending?
+    pub(super) fn recount(&mut self, ctx: &mut Context) {
+        if self.may_signal() && self.leader_is_zombie() {
+            self.ask(ctx);
+        }
     }
 
     fn leader_is_zombie(&self) -> bool {

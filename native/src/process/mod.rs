@@ -12,5 +12,7 @@ pub mod request;
 pub mod ring;
 pub mod spawner;
 pub mod spooler;
+pub mod stack;
+pub mod standing;
 mod stdin;
 pub mod store;

@@ -28,29 +28,32 @@ const LONGEST: usize = 4096;
 /// sibling (`CLONE_PARENT`), from a child of the spawner's that is no leader. With neither kind
 /// of child there is no descendant of any ended leader.
 ///
-/// Invariant: `leaders` are the adopted children of the spawner that are not reaped; a child that
-/// is not adopted yet makes the answer "maybe".
+/// Invariants: `leaders` are the adopted children of the spawners that are not reaped; a child that
+/// is not adopted yet makes the answer "maybe". `spawned` has the list of every spawner thread, and
+/// is `None` for ever once one of them has none.
 pub struct Kin {
     orphans: Option<OwnedFd>,
-    spawned: Option<OwnedFd>,
+    spawned: Option<Vec<OwnedFd>>,
     leaders: HashSet<i32>,
 }
 
 impl Kin {
-    /// Kin of this process, without leaders.
-    #[allow(clippy::new_without_default, reason = "it opens a file")]
-    pub fn new() -> Self {
+    /// No leaders yet.
+    pub fn of_this_process() -> Self {
         let main = rustix::process::getpid().as_raw_nonzero();
         Self {
             orphans: children_of(&format!("self/task/{main}")),
-            spawned: None,
+            spawned: Some(Vec::new()),
             leaders: HashSet::new(),
         }
     }
 
-    /// Gets the list of the spawner's children.
-    pub fn watch_spawner(&mut self, children: OwnedFd) {
-        self.spawned = Some(children);
+    /// Gets a spawner thread's list of children.
+    pub fn watch_spawner(&mut self, children: Option<OwnedFd>) {
+        self.spawned = self.spawned.take().zip(children).map(|(mut lists, list)| {
+            lists.push(list);
+            lists
+        });
     }
 
     /// A leader was adopted.
@@ -72,7 +75,11 @@ impl Kin {
             listed.is_ok_and(|pids| pids.iter().all(|pid| self.leaders.contains(pid)))
         };
         // The shorter list first: it mostly decides.
-        self.orphans.as_ref().is_some_and(none) && self.spawned.as_ref().is_some_and(leaders)
+        self.orphans.as_ref().is_some_and(none)
+            && self
+                .spawned
+                .as_ref()
+                .is_some_and(|lists| lists.iter().all(leaders))
     }
 }
 
@@ -96,13 +103,9 @@ mod tests {
 
     #[test]
     fn children_are_leaders_or_they_are_noticed() {
-        let mut kin = Kin::new();
-        assert!(
-            !kin.are_leaders_only(),
-            "without the spawner's list there is no answer"
-        );
+        let mut kin = Kin::of_this_process();
         // This thread plays both: the test's main thread has no children.
-        kin.watch_spawner(own_children().unwrap());
+        kin.watch_spawner(own_children());
         assert!(kin.are_leaders_only());
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
@@ -112,5 +115,15 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(kin.are_leaders_only());
+        kin.watch_spawner(None);
+        assert!(
+            !kin.are_leaders_only(),
+            "without every list there is no answer"
+        );
+        kin.watch_spawner(own_children());
+        assert!(
+            !kin.are_leaders_only(),
+            "nor does a later list bring one back"
+        );
     }
 }

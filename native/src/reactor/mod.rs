@@ -8,6 +8,7 @@ pub mod timers;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -76,6 +77,8 @@ struct Reactor {
     actors: HashMap<u32, Actor>,
     mailbox: Arc<Mailbox>,
     child_exits: OwnedFd,
+    /// Every group was told to end: one that is started later is killed at once.
+    ended: bool,
 }
 
 /// Starts the reactor's thread. `child_exits` is the eventfd that SIGCHLD adds to.
@@ -98,7 +101,7 @@ pub fn start(
         timers,
         wake: Outbox::new(wake),
         desk,
-        kin: Kin::new(),
+        kin: Kin::of_this_process(),
         store,
         spans,
         draining,
@@ -110,6 +113,7 @@ pub fn start(
         actors: HashMap::new(),
         mailbox,
         child_exits,
+        ended: false,
     };
     let body = move || reactor.run();
     thread::Builder::new()
@@ -123,44 +127,59 @@ impl Reactor {
     fn run(mut self) {
         reap::take_child_exits();
         let mut ready = Vec::new();
-        loop {
-            self.dispatch_pass();
-            self.context.wake.flush();
-            // Neither can fail on descriptors that this thread owns, but for an interruption.
-            let _ = self.context.timers.arm();
-            let _ = self.context.poll.wait(&mut ready);
-            for (key, gone) in ready.drain(..) {
-                match key {
-                    Key::Mailbox => {}
-                    Key::Timers => self.context.timers.fired(),
-                    Key::ChildExit => {
-                        let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
-                        self.expect_orphans();
-                    }
-                    Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
-                    Key::Output(exec, stream) => {
-                        self.with(exec, |actor, ctx| actor.output_ready(stream, ctx));
-                    }
-                    Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
-                    Key::Member(exec, pid) => {
-                        self.with(exec, |actor, ctx| actor.member_ended(pid, ctx));
-                    }
-                }
+        // A panic costs the work of one turn, never the daemon's hold on its execs.
+        while catch_unwind(AssertUnwindSafe(|| self.turn(&mut ready))).unwrap_or(true) {}
+    }
+
+    /// Waits for events, then commands, then deadlines; false once it is told to stop.
+    fn turn(&mut self, ready: &mut Vec<(Key, bool)>) -> bool {
+        self.dispatch_pass();
+        self.context.wake.flush();
+        // Neither can fail on descriptors that this thread owns, but for an interruption.
+        let _ = self.context.timers.arm();
+        let _ = self.context.poll.wait(ready);
+        let mut sent = false;
+        for (key, gone) in ready.drain(..) {
+            sent |= key == Key::Mailbox;
+            self.event(key, gone);
+        }
+        let commands = if sent {
+            self.mailbox.take()
+        } else {
+            Vec::new()
+        };
+        for command in commands {
+            if matches!(command, Command::Stop) {
+                self.context.wake.flush();
+                return false;
             }
-            for command in self.mailbox.take() {
-                if matches!(command, Command::Stop) {
-                    return;
-                }
-                self.obey(command);
+            self.obey(command);
+        }
+        let now = boottime_ns();
+        while let Some((exec, timer)) = self.context.timers.pop(now) {
+            match timer {
+                Timer::Census => {}
+                Timer::Orphans => self.context.wake.notify(Kind::Orphans, 0),
+                timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
             }
-            let now = boottime_ns();
-            while let Some((exec, timer)) = self.context.timers.pop(now) {
-                match timer {
-                    Timer::Census => {}
-                    Timer::Orphans => self.context.wake.notify(Kind::Orphans, 0),
-                    timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
-                }
+        }
+        true
+    }
+
+    fn event(&mut self, key: Key, gone: bool) {
+        match key {
+            Key::Mailbox => {}
+            Key::Timers => self.context.timers.fired(),
+            Key::ChildExit => {
+                let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
+                self.expect_orphans();
             }
+            Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
+            Key::Output(exec, stream) => {
+                self.with(exec, |actor, ctx| actor.output_ready(stream, ctx));
+            }
+            Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
+            Key::Member(exec, pid) => self.with(exec, |actor, ctx| actor.member_ended(pid, ctx)),
         }
     }
 
@@ -204,6 +223,9 @@ impl Reactor {
             Command::Adopt(mut actor) => {
                 self.context.kin.add(actor.pgid());
                 actor.adopted(&mut self.context);
+                if self.ended {
+                    actor.kill_now();
+                }
                 self.actors.insert(actor.id(), *actor);
             }
             Command::Kill { exec, token } => {
@@ -231,6 +253,7 @@ impl Reactor {
             Command::Collect { exec } => self.with(exec, |actor, ctx| actor.collect(ctx)),
             Command::EndAll { grace_ns, token } => self.end_all(grace_ns, token),
             Command::KillAll { token } => {
+                self.ended = true;
                 self.actors.values().for_each(Actor::kill_now);
                 self.context.wake.complete(token, 0, 0);
             }
@@ -251,6 +274,7 @@ impl Reactor {
     }
 
     fn end_all(&mut self, grace_ns: u64, token: u32) {
+        self.ended = true;
         let count = self
             .actors
             .values()

@@ -1,0 +1,169 @@
+//! A core under test: real children of this very process.
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
+use std::cell::RefCell;
+use std::ffi::CString;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use guestd::core::{Core, Settings};
+use guestd::process::exec::Exec;
+use guestd::process::request::Request;
+use guestd::process::ring::Stream;
+use guestd::wake::{EVENT_SIZE, Kind};
+
+/// Settings with short spans, so that deadlines can be waited for.
+pub const QUICK: Settings = Settings {
+    capture_bytes: 1 << 20,
+    window_bytes: 1 << 16,
+    linger_secs: 0.3,
+    grace_secs: 0.3,
+    stdin_secs: 0.3,
+    spool: "/tmp",
+};
+
+/// An event: kind, token, status, value.
+type Seen = (u32, u32, i32, i64);
+
+pub struct Host {
+    pub core: Arc<Core>,
+    seen: RefCell<Vec<Seen>>,
+    next_token: RefCell<u32>,
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        let token = self.token();
+        self.core
+            .send(guestd::reactor::mailbox::Command::KillAll { token });
+        self.operation(token);
+        self.core.close();
+    }
+}
+
+impl Host {
+    pub fn open(settings: Settings) -> Self {
+        let core = Arc::new(Core::open(settings).unwrap());
+        Self {
+            core,
+            seen: RefCell::default(),
+            next_token: RefCell::new(0),
+        }
+    }
+
+    pub fn token(&self) -> u32 {
+        *self.next_token.borrow_mut() += 1;
+        *self.next_token.borrow()
+    }
+
+    /// Starts a request; panics when it fails.
+    pub fn start(&self, request: Request) -> Arc<Exec> {
+        let id = self.try_start(request).unwrap();
+        self.core.table.get(id).unwrap()
+    }
+
+    /// Starts a request; the handle, or errno and step.
+    pub fn try_start(&self, request: Request) -> Result<u32, (i32, i64)> {
+        let token = self.token();
+        let id = self.core.start(request, token);
+        match self.operation(token) {
+            (0, _) => Ok(id),
+            failed => Err(failed),
+        }
+    }
+
+    pub fn sh(&self, script: &str) -> Arc<Exec> {
+        self.start(shell(script))
+    }
+
+    /// Waits for an operation's status and value.
+    pub fn operation(&self, token: u32) -> (i32, i64) {
+        let event = self.event(|event| event.0 == Kind::Operation as u32 && event.1 == token);
+        (event.2, event.3)
+    }
+
+    pub fn published(&self, exec: &Exec) {
+        if !exec.state().published {
+            self.event(|event| event.0 == Kind::Published as u32 && event.1 == exec.id);
+        }
+    }
+
+    pub fn readable(&self, reader: u32) {
+        self.event(|event| event.0 == Kind::Readable as u32 && event.1 == reader);
+    }
+
+    pub fn orphans(&self) {
+        self.event(|event| event.0 == Kind::Orphans as u32);
+    }
+
+    /// Waits until stdout holds `text`.
+    pub fn says(&self, exec: &Arc<Exec>, text: &str) {
+        let reader = self.core.attach(exec, 0);
+        let mut heard = Vec::new();
+        while !String::from_utf8_lossy(&heard).contains(text) {
+            let mut buffer = [0; 4096];
+            let next = exec.state().log.next(reader, &mut buffer);
+            match next {
+                guestd::process::log::Next::Output(_, _, count) => heard.extend(&buffer[..count]),
+                guestd::process::log::Next::Gap(..) => {}
+                guestd::process::log::Next::Nothing => self.readable(reader),
+                guestd::process::log::Next::End => panic!("ended without saying {text}"),
+            }
+        }
+        self.core.detach(reader);
+    }
+
+    fn event(&self, wanted: impl Fn(&Seen) -> bool) -> Seen {
+        loop {
+            let found = self.seen.borrow().iter().position(&wanted);
+            if let Some(at) = found {
+                return self.seen.borrow_mut().remove(at);
+            }
+            let mut out = [0; EVENT_SIZE * 16];
+            let count = self.core.wake.wait(&mut out).expect("the core closed");
+            for event in out.chunks_exact(EVENT_SIZE).take(count) {
+                let word = |at: usize| u32::from_le_bytes(event[at..at + 4].try_into().unwrap());
+                let value = i64::from_le_bytes(event[16..24].try_into().unwrap());
+                self.seen
+                    .borrow_mut()
+                    .push((word(0), word(4), word(8) as i32, value));
+            }
+        }
+    }
+}
+
+pub fn shell(script: &str) -> Request {
+    Request {
+        argv: ["/bin/sh", "-c", script]
+            .map(|text| CString::new(text).unwrap())
+            .into(),
+        envp: vec![c"PATH=/usr/local/bin:/usr/bin:/bin".into()],
+        cwd: None,
+        uid: None,
+        gid: None,
+        stdin: false,
+        reap: false,
+        timeout_secs: None,
+    }
+}
+
+pub fn captured(exec: &Exec, stream: Stream) -> String {
+    let mut out = vec![0; 1 << 20];
+    let count = exec.state().log.capture(stream).read(0, &mut out).unwrap();
+    String::from_utf8_lossy(&out[..count]).into_owned()
+}
+
+/// Looks again until `holds`: for facts of the process table, which tells nobody when it changes.
+pub fn eventually(what: &str, holds: impl Fn() -> bool) {
+    let until = Instant::now() + Duration::from_secs(10);
+    while !holds() {
+        assert!(Instant::now() < until, "never came true: {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// The state letter of a process, or none when there is no such process.
+pub fn state_of(pid: i32) -> Option<char> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(") ")?.1.chars().next()
+}
