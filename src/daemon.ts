@@ -4,6 +4,7 @@ import type { Config } from "./config.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
 import { DiskGauge } from "./guest/disk.ts";
+import { Quiet } from "./guest/quiet.ts";
 import { Listener } from "./http/listener.ts";
 import { createRouter } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
@@ -45,6 +46,7 @@ export class Daemon {
   readonly #core: Core;
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
+  readonly #quiet: Quiet;
   readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
   #ending = false;
@@ -108,7 +110,15 @@ export class Daemon {
         ...pendingRoutes(),
       },
     });
-    this.#listener = new Listener(config.listen, router, log);
+    const quiet = this.#quiet = new Quiet(() => this.#core.trim());
+    const { serve, onError } = router;
+    this.#listener = new Listener(config.listen, {
+      onError,
+      serve(request, info): Response | Promise<Response> {
+        quiet.note();
+        return serve(request, info);
+      },
+    }, log);
   }
 
   /** Listens; throws when the address cannot be had. */
@@ -160,6 +170,7 @@ export class Daemon {
       await within(FLUSH_MS, served);
       this.#streams.close();
       await within(FLUSH_MS, served);
+      this.#quiet[Symbol.dispose]();
       this.#registry[Symbol.dispose]();
       await this.#core.close();
     } catch (error) {

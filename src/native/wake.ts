@@ -5,7 +5,13 @@ const EVENT_BYTES = 24;
 const EVENTS = 128;
 
 /** What an event is about: `Kind` in `native/src/wake.rs`. */
-export const EventKind = { operation: 1, published: 2, readable: 3, orphans: 4, spoolFailed: 5 } as const;
+export const EventKind = {
+  operation: 1,
+  published: 2,
+  readable: 3,
+  orphans: 4,
+  spoolFailed: 5,
+} as const;
 
 /** How an operation ended. */
 export interface Result {

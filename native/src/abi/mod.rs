@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 pub mod heap;
+pub mod resident;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -58,6 +58,15 @@ pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token:
     })
 }
 
+/// Gives memory back that is not needed just now. Takes a few milliseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_trim() -> i32 {
+    guard(|| {
+        crate::abi::resident::trim();
+        0
+    })
+}
+
 /// Writes everything to disk and powers the guest off. Returns only when that failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_power_off() -> i32 {
