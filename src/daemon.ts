@@ -6,6 +6,7 @@ import { Registry } from "./exec/registry.ts";
 import type { DecodedRunHook } from "./contract/hooks.ts";
 import { DiskGauge } from "./guest/disk.ts";
 import { IdentityRepair } from "./guest/identity.ts";
+import { Quiet } from "./guest/quiet.ts";
 import { Listener } from "./http/listener.ts";
 import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
@@ -56,6 +57,7 @@ export class Daemon {
   readonly #router: Router;
   readonly #tunnels: Tunnels;
   readonly #identity: IdentityRepair;
+  readonly #quiet: Quiet;
   readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
   #ending = false;
@@ -72,6 +74,13 @@ export class Daemon {
       lingerSecs: limits.output_linger_secs,
       graceSecs: limits.kill_grace_secs,
       stdinSecs: limits.stdin_write_timeout_secs,
+      spoolDir: config.spoolDir,
+      onSpoolFailed: (cause) => {
+        log.warn("captured output cannot be spooled and stays in memory", {
+          directory: config.spoolDir,
+          cause,
+        });
+      },
     });
     log.redirect((line) => this.#core.writeLog(line));
     const bootstrap = new Bootstrap(log);
@@ -134,7 +143,14 @@ export class Daemon {
         ...pendingRoutes(),
       },
     });
-    this.#listener = new Listener(config.listen, router, log);
+    const quiet = this.#quiet = new Quiet(() => this.#core.trim());
+    this.#listener = new Listener(config.listen, {
+      ...router,
+      serve(request, info): Response | Promise<Response> {
+        quiet.note();
+        return router.serve(request, info);
+      },
+    }, log);
   }
 
   /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
@@ -210,6 +226,7 @@ export class Daemon {
       await within(FLUSH_MS, this.#router.idle());
       // Connections without a request end too, but for those that will not: half-sent ones.
       await within(LAST_MS, closed);
+      this.#quiet[Symbol.dispose]();
       this.#registry[Symbol.dispose]();
       await this.#core.close();
     } catch (error) {

@@ -1,10 +1,13 @@
 //! The border to TypeScript: panics stop here, buffers are borrowed here, codes are named here.
 #![allow(unsafe_code)]
 
+pub mod heap;
+pub mod resident;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Raised whenever a symbol, a layout or a code changes; both sides compare it at load.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// The export panicked; the call had no effect that can be relied on.
 pub const PANICKED: i32 = -10_000;
