@@ -13,7 +13,7 @@
 //! - `procfs`   one pass over /proc
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `tunnel`   a WebSocket relayed to a TCP port of the guest, and who may
-//! - `disk`, `jobs`, `clock`  free space, slow calls, time
+//! - `disk`, `jobs`, `clock`, `stderr`  free space, slow calls, time, the log
 
 pub mod abi;
 pub mod clock;
@@ -25,5 +25,6 @@ pub mod jobs;
 pub mod process;
 pub mod procfs;
 pub mod reactor;
+pub mod stderr;
 pub mod tunnel;
 pub mod wake;
