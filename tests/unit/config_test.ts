@@ -140,7 +140,7 @@ Deno.test("the help lists every variable that is asked for, with its default", (
   });
   const table = [...Object.values(SETTINGS), ...Object.values(LIMIT_SETTINGS)];
   deepStrictEqual(asked, table.map(({ variable }) => variable));
-  strictEqual(asked.length, 10 + 12);
+  strictEqual(asked.length, 11 + 12);
   for (const name of asked) {
     ok(helpText().includes(`\n  ${name}=`), name);
   }
