@@ -150,7 +150,7 @@ Deno.test("a second signal ends it at once, with the groups killed", async () =>
   await gone(...pids);
 });
 
-Deno.test("a signal after terminate counts as the second", async () => {
+Deno.test("of signals after terminate the second at the latest ends it at once", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "60" } });
   const id = await daemon.exec(IGNORE_TERM);
   await using stream = await daemon.stream(id);
@@ -159,6 +159,7 @@ Deno.test("a signal after terminate counts as the second", async () => {
   await daemon.hook("terminate");
   await daemon.log.until("the terminate", ({ msg }) => msg === "shutting down");
   daemon.signal("SIGINT");
+  daemon.signal("SIGTERM");
   strictEqual(await daemon.end(), 0);
   await gone(...pids);
 });
