@@ -11,7 +11,7 @@
 //! - `reactor`  one thread that owns all pipes, pidfds and timers
 //! - `process`  spawning, captured output, the stream's ring, groups
 //! - `procfs`   one pass over /proc
-//! - `disk`, `jobs`, `clock`  free space, slow calls, time
+//! - `disk`, `jobs`, `clock`, `stderr`  free space, slow calls, time, the log
 
 pub mod abi;
 pub mod clock;
@@ -22,4 +22,5 @@ pub mod jobs;
 pub mod process;
 pub mod procfs;
 pub mod reactor;
+pub mod stderr;
 pub mod wake;

@@ -264,7 +264,11 @@ impl Reactor {
                     self.with(exec, |actor, ctx| actor.counted(&pids, ctx));
                 }
             }
-            Command::Census(Err(_)) => self.context.desk.failed(boottime_ns()),
+            Command::Census(Err(_)) => {
+                for exec in self.context.desk.failed(boottime_ns()) {
+                    self.with(exec, |actor, ctx| actor.pass_failed(ctx));
+                }
+            }
             Command::Stop => {}
         }
     }
