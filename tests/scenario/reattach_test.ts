@@ -45,8 +45,7 @@ Deno.test("a client that stays attached gets everything that a fast writer write
   await using daemon = await Daemon.bootstrapped();
   const lines = 2_000_000;
   const id = await daemon.exec(COUNT(lines));
-  await using stream = await daemon.stream(id);
-  const whole = await stream.rest();
+  const whole = await daemon.follow(id);
   deepStrictEqual(whole.gaps, []);
   strictEqual(whole.contiguous(), whole.exit.offset);
   ok(whole.exit.offset > BigInt(8 * MIB));

@@ -106,13 +106,37 @@ Deno.test("a stuck subscriber costs no memory beyond its window, and none once i
 
 Deno.test("one stuck subscriber takes nothing from one that reads", async () => {
   await using daemon = await Daemon.bootstrapped();
-  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(32 * MIB)}`, { stdin: true });
+  const script = `echo; head -c1 >/dev/null; ${flood(16 * MIB)}`;
+  const id = await daemon.exec(script, { stdin: true });
   using _stuck = await attachStuck(daemon, id);
-  await using reader = await daemon.stream(id);
+  const reading = daemon.follow(id);
+  // Whoever has got the first line is attached; this one asks after the reader did.
+  await using witness = await daemon.stream(id);
+  await witness.untilOutput("\n");
+  await witness[Symbol.asyncDispose]();
   await daemon.stdin(id, "x", true);
-  const rest = await reader.rest();
-  strictEqual(rest.contiguous(), BigInt(32 * MIB));
+  const rest = await reading;
+  strictEqual(rest.contiguous(), BigInt(16 * MIB + 1));
   deepStrictEqual(rest.gaps, []);
+});
+
+Deno.test("a subscriber that takes a little now and then holds it up a second in all, not for ever", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const free = await unwatchedMs(daemon);
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+  using slow = await attachStuck(daemon, id);
+  let over = false;
+  const before = performance.now();
+  await daemon.stdin(id, "x", true);
+  const end = ended(daemon, id).then(() => over = true);
+  while (!over) {
+    await slow.more();
+    // This is what makes it slow.
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await end;
+  const took = performance.now() - before;
+  ok(took < 2 * free + 4000, `${took} ms with a slow reader, ${free} ms without one`);
 });
 
 Deno.test("a kill ends a writer that is held back", async () => {
