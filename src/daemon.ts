@@ -131,6 +131,8 @@ export class Daemon {
     } else if (this.#signals > 1) {
       this.#log.warn("shutting down at once", { by });
       this.#core.killAll().finally(() => this.#ended.resolve());
+    } else {
+      this.#log.info("already shutting down", { by });
     }
   }
 

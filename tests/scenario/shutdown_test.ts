@@ -2,7 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
 import { BLOCK, IGNORE_TERM, ORPHANED_STUBBORN_GRANDCHILD } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { gone } from "../support/proc.ts";
+import { gone, isLive } from "../support/proc.ts";
 import { bodyText, headerValues, request } from "../support/raw_http.ts";
 
 const QUICK = { env: { GUESTD_DRAIN_SECS: "0.2" } };
@@ -150,7 +150,7 @@ Deno.test("a second signal ends it at once, with the groups killed", async () =>
   await gone(...pids);
 });
 
-Deno.test("of signals after terminate the second at the latest ends it at once", async () => {
+Deno.test("the first signal after terminate changes nothing, the second ends it at once", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "60" } });
   const id = await daemon.exec(IGNORE_TERM);
   await using stream = await daemon.stream(id);
@@ -158,8 +158,11 @@ Deno.test("of signals after terminate the second at the latest ends it at once",
   const { pids } = await daemon.group(id);
   await daemon.hook("terminate");
   await daemon.log.until("the terminate", ({ msg }) => msg === "shutting down");
-  daemon.signal("SIGINT");
   daemon.signal("SIGTERM");
+  await daemon.log.until("the first", ({ msg }) => msg === "already shutting down");
+  strictEqual(pids.every(isLive), true);
+  daemon.signal("SIGINT");
+  await daemon.log.until("the second", ({ msg }) => msg === "shutting down at once");
   strictEqual(await daemon.end(), 0);
   await gone(...pids);
 });

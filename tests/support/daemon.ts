@@ -225,16 +225,17 @@ export class Daemon implements AsyncDisposable {
 
   /**
    * Follows the stream from the start to its end: the way to wait for a command. The bytes are taken as fast as they
-   * come and looked at afterwards, so that a busy machine makes no gap.
+   * come and looked at afterwards, so that a busy machine makes no gap. `attached` is called once the reader is.
    */
-  async follow(id: string): Promise<StreamRest> {
+  async follow(id: string, attached: () => unknown = () => {}): Promise<StreamRest> {
     const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>(
       undefined,
       undefined,
       new CountQueuingStrategy({ highWaterMark: Infinity }),
     );
     const copied = (await this.#attach(id)).pipeTo(writable);
-    await within("the end of the stream", copied, 3 * PATIENCE_MS);
+    const both = Promise.all([copied, attached()]);
+    await within("the end of the stream", both, 3 * PATIENCE_MS);
     await using stream = this.#sse(readable);
     return await stream.rest();
   }
