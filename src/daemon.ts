@@ -3,9 +3,11 @@ import { HookLog } from "./bootstrap/hook_log.ts";
 import type { Config } from "./config.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
+import { Files } from "./files/files.ts";
 import { DiskGauge } from "./guest/disk.ts";
 import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
+import { fileRoutes } from "./http/routes/files.ts";
 import { hookRoutes } from "./http/routes/hooks.ts";
 import { pendingRoutes } from "./http/routes/pending.ts";
 import { StreamRoutes } from "./http/routes/stream.ts";
@@ -44,6 +46,7 @@ export class Daemon {
   readonly #core: Core;
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
+  readonly #files: Files;
   readonly #router: Router;
   readonly #ended = Promise.withResolvers<void>();
   #server: Deno.HttpServer<Deno.NetAddr> | undefined;
@@ -77,6 +80,13 @@ export class Daemon {
     });
     this.#streams = new StreamRoutes({ registry, keepaliveSecs: limits.sse_keepalive_secs });
     const gauge = new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes);
+    this.#files = new Files({
+      core: this.#core,
+      limits,
+      spoolDir: config.spoolDir,
+      reserveBytes: config.diskReserveBytes,
+      log,
+    });
     this.#router = createRouter({
       limits,
       hookPrefix,
@@ -88,6 +98,7 @@ export class Daemon {
         ...hookRoutes({ bootstrap, hookLog, log, terminate: () => this.terminate("hook") }),
         ...execRoutes({ registry, limits }),
         exec_stream: this.#streams.exec_stream,
+        ...fileRoutes({ files: this.#files, maxBodyBytes: limits.max_body_bytes }),
         ...systemRoutes({
           document: { limits, hookPrefix, versionHeader },
           bootstrapped: () => bootstrap.token.installed,
@@ -150,6 +161,7 @@ export class Daemon {
       // Streams of execs that published end by themselves, with their exit; give them the time.
       await within(FLUSH_MS, served);
       this.#streams.close();
+      this.#files.transfers.close();
       await within(FLUSH_MS, served);
       this.#registry[Symbol.dispose]();
       await this.#core.close();

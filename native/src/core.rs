@@ -9,6 +9,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::clock::span_ns;
+use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
@@ -52,6 +53,8 @@ pub struct Core {
     census: Sender<census::Order>,
     /// For calls that may hang.
     pub jobs: Jobs,
+    /// Files and trees on their way.
+    pub transfers: Transfers,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     tables: Mutex<HashMap<u32, Vec<u8>>>,
     next_id: AtomicU32,
@@ -97,6 +100,7 @@ impl Core {
         };
         spawner::start(orders, desk).map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
+        let transfers = Transfers::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
             wake,
@@ -105,6 +109,7 @@ impl Core {
             spawner,
             census,
             jobs,
+            transfers,
             streams,
             tables,
             next_id,

@@ -11,6 +11,7 @@
 //! - `reactor`  one thread that owns all pipes, pidfds and timers
 //! - `process`  spawning, captured output, the stream's ring, groups
 //! - `procfs`   one pass over /proc
+//! - `file`, `tar`  files and trees on their way in and out
 //! - `disk`, `jobs`, `clock`  free space, slow calls, time
 
 pub mod abi;
@@ -18,8 +19,10 @@ pub mod clock;
 pub mod core;
 pub mod disk;
 mod exports;
+pub mod file;
 pub mod jobs;
 pub mod process;
 pub mod procfs;
 pub mod reactor;
+pub mod tar;
 pub mod wake;

@@ -1,6 +1,7 @@
 import { NativeError } from "./status.ts";
 import { CORE_SYMBOLS } from "./symbols/core.ts";
 import { EXEC_SYMBOLS } from "./symbols/exec.ts";
+import { FILE_SYMBOLS } from "./symbols/files.ts";
 import { STREAM_SYMBOLS } from "./symbols/stream.ts";
 import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
 
@@ -10,6 +11,7 @@ export const ABI_VERSION = 1;
 const SYMBOLS = {
   ...CORE_SYMBOLS,
   ...EXEC_SYMBOLS,
+  ...FILE_SYMBOLS,
   ...STREAM_SYMBOLS,
   ...SYSTEM_SYMBOLS,
 } as const;

@@ -4,6 +4,7 @@
 
 mod core;
 mod exec;
+mod files;
 mod stream;
 mod system;
 

@@ -1,20 +1,10 @@
 import { text } from "../respond.ts";
-import type { Handler, Handlers } from "../router.ts";
+import type { Handlers } from "../router.ts";
 
-/** The routes of files and tunnel. */
-export type PendingRoutes = Pick<
-  Handlers,
-  "tcp" | "file_read" | "file_write" | "tar_read" | "tar_write"
->;
+/** The route of the tunnel. */
+export type PendingRoutes = Pick<Handlers, "tcp">;
 
-/** Answers 501 on the routes whose rooms are still to be built. */
+/** Answers 501 on the route whose room is still to be built. */
 export function pendingRoutes(): PendingRoutes {
-  const pending: Handler = () => text(501, "This route is not built yet.");
-  return {
-    tcp: pending,
-    file_read: pending,
-    file_write: pending,
-    tar_read: pending,
-    tar_write: pending,
-  };
+  return { tcp: () => text(501, "This route is not built yet.") };
 }

@@ -1,0 +1,102 @@
+import { PlainRefusal } from "../contract/refusal.ts";
+import { BodyLost, declaredLength } from "./body.ts";
+
+/** How much is collected before it is handed on, in bytes. */
+const CHUNK_BYTES = 256 * 1024;
+/** How many such buffers there are: one is filled while the others are written. */
+const BUFFERS = 4;
+
+/** Takes bytes, and gives them back when they may be used again. */
+export type Write = (bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>;
+
+/** A body that can be stopped from outside. */
+export interface BodyStop {
+  /** Called with what stops the reading; the body then counts as lost. */
+  readonly onStop: (stop: () => void) => void;
+}
+
+/** Throws 413 for a body that is declared larger than `maxBytes`. */
+export function refuseDeclared(request: Request, maxBytes: number): void {
+  if ((declaredLength(request) ?? 0) > maxBytes) throw tooLarge(maxBytes);
+}
+
+/**
+ * Hands a request's body to `write`, through a few buffers that go round: the bytes are copied into
+ * them once and the peer waits while all are on their way. Throws 413 as soon as there are more
+ * than `maxBytes`, {@link BodyLost}, and what `write` throws; nothing is under way then.
+ */
+export async function pumpBody(
+  request: Request,
+  maxBytes: number,
+  write: Write,
+  { onStop }: BodyStop,
+): Promise<void> {
+  if (request.body === null) return;
+  const reader = request.body.getReader({ mode: "byob" });
+  onStop(() => {
+    reader.cancel().catch(() => {});
+  });
+  const writing: Promise<Uint8Array<ArrayBuffer>>[] = [];
+  let buffers = 0;
+  let received = 0;
+  try {
+    for (let ended = false; !ended;) {
+      const buffer = buffers < BUFFERS ? new ArrayBuffer(CHUNK_BYTES) : await returned(writing);
+      buffers++;
+      const chunk = await fill(reader, buffer);
+      ended = chunk.length < CHUNK_BYTES;
+      received += chunk.length;
+      if (received > maxBytes) throw tooLarge(maxBytes);
+      if (chunk.length === 0) break;
+      const written = write(chunk);
+      // It is looked at when the buffer is needed; until then a failure is nobody's.
+      written.catch(() => {});
+      writing.push(written);
+    }
+    await Promise.all(writing);
+  } catch (error) {
+    reader.cancel().catch(() => {});
+    await Promise.allSettled(writing);
+    throw error;
+  }
+}
+
+/** The buffer that was handed on first, once it was given back. */
+async function returned(writing: Promise<Uint8Array<ArrayBuffer>>[]): Promise<ArrayBuffer> {
+  const bytes = await writing.shift();
+  return bytes?.buffer ?? new ArrayBuffer(CHUNK_BYTES);
+}
+
+/** Fills a buffer as far as the body goes. */
+async function fill(
+  reader: ReadableStreamBYOBReader,
+  buffer: ArrayBuffer,
+): Promise<Uint8Array<ArrayBuffer>> {
+  let filled = 0;
+  let held = buffer;
+  while (filled < CHUNK_BYTES) {
+    const { done, value } = await read(reader, new Uint8Array(held, filled));
+    // Only a reader that was cancelled keeps the buffer.
+    if (value === undefined) throw new BodyLost();
+    held = value.buffer;
+    if (done) break;
+    filled += value.length;
+  }
+  return new Uint8Array(held, 0, filled);
+}
+
+async function read(
+  reader: ReadableStreamBYOBReader,
+  view: Uint8Array<ArrayBuffer>,
+): Promise<ReadableStreamReadResult<Uint8Array<ArrayBuffer>>> {
+  try {
+    return await reader.read(view);
+  } catch {
+    // Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed.
+    throw new BodyLost();
+  }
+}
+
+function tooLarge(maxBytes: number): PlainRefusal {
+  return new PlainRefusal(413, `The body exceeds ${maxBytes} bytes.`);
+}
