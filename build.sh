@@ -4,6 +4,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd -P)
 tools=$root/.tools
+caller_directory=$PWD
 cd "$root"
 
 # One row a command: its name, the file under scripts/build/ that defines command_NAME, what it does.
@@ -15,7 +16,6 @@ commands=(
   "check|check|format, lint, types, documentation, clippy; changes nothing"
 )
 
-# shellcheck source=scripts/build/say.sh
 source "$root/scripts/build/say.sh"
 
 command_help() {
@@ -39,7 +39,6 @@ main() {
   for row in "${commands[@]}"; do
     IFS='|' read -r name file does <<<"$row"
     if [ "$name" = "$wanted" ]; then
-      # shellcheck source=/dev/null
       source "$root/scripts/build/$file.sh"
       "command_$name" "$@"
       return

@@ -93,11 +93,6 @@ export function readConfig(env: (name: string) => string | undefined): ReadConfi
   return { config, warnings };
 }
 
-/** The names of all variables that {@link readConfig} asks for. */
-export function settingNames(): readonly string[] {
-  return allSettings().map((setting) => setting.variable);
-}
-
 /** What `guestd --help` prints. */
 export function helpText(): string {
   const rows = allSettings().map(({ variable, fallback, purpose }) =>
@@ -114,14 +109,6 @@ export function helpText(): string {
     ...rows,
     "",
   ].join("\n");
-}
-
-/** The same settings as a table in Markdown, for the README. */
-export function settingsTable(): string {
-  const rows = allSettings().map(({ variable, fallback, purpose }) =>
-    `| \`${variable}\` | ${fallback === "" ? "" : `\`${fallback}\``} | ${purpose} |`
-  );
-  return ["| variable | default | purpose |", "|---|---|---|", ...rows, ""].join("\n");
 }
 
 function allSettings(): readonly Setting<unknown>[] {

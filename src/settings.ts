@@ -44,8 +44,7 @@ export const SETTINGS: Settings = {
     fallback: "/platform/runtime/v1",
     form: "an absolute path of plain segments",
     purpose: "Path prefix of the platform's lifecycle hooks.",
-    parse: (text) =>
-      /^(?:\/[A-Za-z0-9\-._~]+)+\/?$/.test(text) ? text.replace(/\/$/, "") : undefined,
+    parse: parsePrefix,
   },
   versionHeader: {
     variable: "GUESTD_VERSION_HEADER",
@@ -210,6 +209,12 @@ function parseListen(text: string): ListenAddress | undefined {
     hostname: host === "" ? "0.0.0.0" : host.replace(/^\[(.*)\]$/, "$1"),
     port: Number(match[2]),
   };
+}
+
+function parsePrefix(text: string): string | undefined {
+  // Clients fold dot segments before they send, so that none would reach such a prefix.
+  if (!/^(?:\/[A-Za-z0-9\-._~]+)+\/?$/.test(text) || /\/\.\.?(?:\/|$)/.test(text)) return undefined;
+  return text.replace(/\/$/, "");
 }
 
 /** Headers with a meaning of their own on some answer. */

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
@@ -13,8 +13,10 @@ use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
+use crate::process::oom;
+use crate::process::reap;
 use crate::process::request::Request;
-use crate::process::{reap, spawner};
+use crate::process::spawner::{self, Spawner};
 use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
@@ -49,7 +51,7 @@ pub struct Core {
     /// The execs that have a handle.
     pub table: Arc<Table>,
     mailbox: Arc<Mailbox>,
-    spawner: Sender<spawner::Order>,
+    spawner: Arc<Spawner>,
     census: Sender<census::Order>,
     /// For calls that may hang.
     pub jobs: Jobs,
@@ -61,8 +63,9 @@ pub struct Core {
 }
 
 impl Core {
-    /// Starts every thread. Orphans fall to this process from now on, and its memory is closed to
-    /// other processes of the same user: it holds the token.
+    /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
+    /// processes of the same user, for it holds the token, and it is the last to be killed when
+    /// memory runs out, where it may ask for that.
     pub fn open(settings: Settings) -> Result<Self, Errno> {
         let of_thread = |error: std::io::Error| {
             Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN))
@@ -88,17 +91,17 @@ impl Core {
             spans,
             child_exits,
         )?;
-        let (spawner, orders) = channel();
-        let desk = spawner::Desk {
+        let spawner = Spawner::start(spawner::Desk {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
             wake: Arc::clone(&wake),
+            oom_score: oom::protect(),
             sizes: Sizes {
                 capture: settings.capture_bytes as usize,
                 window: u64::from(settings.window_bytes),
             },
-        };
-        spawner::start(orders, desk).map_err(of_thread)?;
+        })
+        .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
         let transfers = Transfers::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
@@ -119,13 +122,7 @@ impl Core {
     /// Starts a child; completes `token` (see [`spawner::Order`]). Returns its handle.
     pub fn start(&self, request: Request, token: u32) -> u32 {
         let id = self.new_id();
-        if self
-            .spawner
-            .send(spawner::Order { id, token, request })
-            .is_err()
-        {
-            self.wake.complete(token, libc::EIO, 0);
-        }
+        self.spawner.queue(spawner::Order { id, token, request });
         id
     }
 

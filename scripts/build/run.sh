@@ -1,5 +1,4 @@
 # run and demo: both end by becoming another program, so that signals and the exit code are that program's.
-# shellcheck source=scripts/build/setup.sh
 source "$root/scripts/build/setup.sh"
 
 # Nobody's own machine gets a new identity: only an image switches that on.
@@ -12,6 +11,8 @@ command_run() {
   set_up
   no_identity_repair
   export GUESTD_LISTEN=${GUESTD_LISTEN:-127.0.0.1:9000}
+  # Commands that name no directory start in the daemon's: here, the caller's.
+  cd "$caller_directory"
   exec "$root/scripts/guestd" "$@"
 }
 

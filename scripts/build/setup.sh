@@ -1,7 +1,5 @@
 # setup: brings Deno, the native library and the bundle up to date. What is up to date costs one look at mtimes.
-# shellcheck source=scripts/build/deno.sh
 source "$root/scripts/build/deno.sh"
-# shellcheck source=scripts/build/cargo.sh
 source "$root/scripts/build/cargo.sh"
 
 library=$root/dist/libguestd.so

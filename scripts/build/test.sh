@@ -1,5 +1,4 @@
 # test: cargo's tests, then Deno's, against the bundle. The last line is 'N passed, N failed'.
-# shellcheck source=scripts/build/setup.sh
 source "$root/scripts/build/setup.sh"
 
 passed=0

@@ -4,9 +4,10 @@ import { Mismatch } from "./schema.ts";
  * Bodies below this many bytes are parsed unseen: whatever they hold, it takes less than some 60 bytes of heap for
  * each byte. Larger ones are looked through first.
  */
-const TRUSTED_BYTES = 1024 * 1024;
+const TRUSTED_BYTES = 128 * 1024;
 const MAX_DEPTH = 512;
-const MAX_VALUES = 2_000_000;
+/** More than the arguments and variables that any kernel takes. */
+const MAX_VALUES = 1_000_000;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

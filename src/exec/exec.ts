@@ -9,7 +9,8 @@ import type { Facts } from "../native/layout.ts";
  * - what its process did is asked of the core each time, so that no copy can drift; only `acked`
  *   and what follows from it live here;
  * - check and change of `acked` happen without an await between them;
- * - captured output is freed once it is acked and nobody reads it any more.
+ * - captured output is freed once it is acked, and the native side forgotten once it is collected,
+ *   but neither while an answer is being read from it.
  */
 export class Exec {
   /** Id minted by the caller. */
@@ -25,6 +26,7 @@ export class Exec {
   #kill: Promise<boolean> | undefined;
   #readers = 0;
   #acked = false;
+  #collected = false;
 
   /** A command that was just started. */
   constructor(id: string, hasStdin: boolean, reap: boolean, native: NativeExec) {
@@ -75,7 +77,13 @@ export class Exec {
   /** Marks it acked; the captured output is freed once nobody reads it. */
   ack(): void {
     this.#acked = true;
-    this.#releaseIfUnread();
+    this.#freeIfUnread();
+  }
+
+  /** Forgets its native side, once nobody reads it. */
+  collect(): void {
+    this.#collected = true;
+    this.#freeIfUnread();
   }
 
   /** Keeps the captured output until the answer is disposed of. */
@@ -87,12 +95,14 @@ export class Exec {
         if (!held) return;
         held = false;
         this.#readers--;
-        this.#releaseIfUnread();
+        this.#freeIfUnread();
       },
     };
   }
 
-  #releaseIfUnread(): void {
-    if (this.#acked && this.#readers === 0) this.native.release();
+  #freeIfUnread(): void {
+    if (this.#readers > 0) return;
+    if (this.#collected) this.native.collect();
+    else if (this.#acked) this.native.release();
   }
 }

@@ -147,6 +147,6 @@ export class Registry implements Disposable {
 
   #collect(exec: Exec): void {
     this.#entries.delete(exec.id);
-    exec.native.collect();
+    exec.collect();
   }
 }

@@ -1,10 +1,11 @@
 import { declaredLength } from "./body.ts";
 
 /**
- * How long an answer waits for the rest of a small body that is on its way: clients send head and body in two writes,
- * and Deno keeps the connection only if the body is there when the answer is.
+ * How long an answer may be held up by the rest of a small body that is on its way: Deno keeps a connection only if
+ * all of a body was there, or read, when the answer comes. (2.9.5 keeps it only if the body came with the head in the
+ * first 512 bytes; later versions also if it was read.)
  */
-const GRACE_MS = 50;
+const GRACE_MS = 10;
 
 /** Deno never has more than this of an unread body in its hands, so a longer one keeps no connection. */
 const DENO_BUFFER_BYTES = 64 * 1024;

@@ -1,5 +1,5 @@
-import { parseDigits, type QuerySource } from "../contract/query.ts";
-import { Mismatch, mismatch } from "../contract/schema.ts";
+import type { QuerySource } from "../contract/query.ts";
+import { Mismatch } from "../contract/schema.ts";
 
 /**
  * A raw query as `application/x-www-form-urlencoded`: `+` is a space, the first of repeated names counts, unknown
@@ -25,14 +25,6 @@ export class Query implements QuerySource {
       return value;
     }
     return undefined;
-  }
-
-  /** The first value of `name` as `[0-9]+`, exact; throws {@link Mismatch} for anything else and beyond `max`. */
-  uint(name: string, max: bigint): bigint | undefined {
-    const value = this.text(name);
-    if (value === undefined) return undefined;
-    return parseDigits(value, max) ??
-      mismatch(`query parameter ${name}`, `an integer from 0 to ${max}`);
   }
 }
 

@@ -39,6 +39,7 @@ export class NativeExec {
   readonly id: number;
   #published = false;
   #onPublished: (() => void) | undefined;
+  #lastFacts: Facts | undefined;
 
   private constructor(core: Core, id: number) {
     this.#core = core;
@@ -65,8 +66,12 @@ export class NativeExec {
     throw new SpawnError(STEPS.get(value) ?? "start", status);
   }
 
-  /** What is known of it now. Throws `NativeError` once it is collected. */
+  /** What is known of it now; once it is collected, what was known then. */
   facts(): Facts {
+    return this.#lastFacts ?? this.#readFacts();
+  }
+
+  #readFacts(): Facts {
     const { facts, symbols } = this.#core;
     checked("read an exec's facts", symbols.guestd_exec_facts(this.id, facts, facts.length));
     return decodeFacts(new DataView(facts.buffer));
@@ -94,8 +99,9 @@ export class NativeExec {
     this.#core.symbols.guestd_exec_release(this.id);
   }
 
-  /** Forgets it: the handle names nothing from now on. */
+  /** Forgets it: the handle names nothing from now on, but for streams that are still open. */
   collect(): void {
+    this.#lastFacts = this.#readFacts();
     this.#forget();
     this.#core.symbols.guestd_exec_collect(this.id);
   }

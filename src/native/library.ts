@@ -8,16 +8,24 @@ import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
 export const ABI_VERSION = 1;
 
-const SYMBOLS = {
+/** Every function of the library. */
+export const SYMBOLS: Tables = {
   ...CORE_SYMBOLS,
   ...EXEC_SYMBOLS,
   ...FILE_SYMBOLS,
   ...STREAM_SYMBOLS,
   ...SYSTEM_SYMBOLS,
-} as const;
+};
+
+/** The tables of all functions, one after the other. */
+export type Tables =
+  & typeof CORE_SYMBOLS
+  & typeof EXEC_SYMBOLS
+  & typeof STREAM_SYMBOLS
+  & typeof SYSTEM_SYMBOLS;
 
 /** The opened native library. */
-export type Library = Deno.DynamicLibrary<typeof SYMBOLS>;
+export type Library = Deno.DynamicLibrary<Tables>;
 
 /** Its functions. */
 export type Symbols = Library["symbols"];

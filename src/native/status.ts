@@ -8,9 +8,6 @@ const CODES: ReadonlyMap<number, string> = new Map([
   [-10_003, "the layout does not fit"],
 ]);
 
-/** Code of a handle that names nothing (any more). */
-export const UNKNOWN = -10_002;
-
 /** A call into the native library that failed. */
 export class NativeError extends Error {
   /** What it answered: a negated errno, or one of the library's own codes. */

@@ -75,7 +75,12 @@ export class Wake {
     const kind = view.getUint32(at, true);
     const token = view.getUint32(at + 4, true);
     if (kind !== EventKind.operation) {
-      this.#listeners.get(kind)?.get(token)?.();
+      try {
+        this.#listeners.get(kind)?.get(token)?.();
+      } catch (error) {
+        // One listener's failure must not leave the daemon deaf.
+        reportError(error);
+      }
       return;
     }
     const resolve = this.#operations.get(token);

@@ -27,7 +27,7 @@ export const STUBBORN_GRANDCHILD =
 
 /** The leader exits at once with 3; a child of its group that SIGTERM does not end holds no pipe and stays. */
 export const ORPHANED_STUBBORN_GRANDCHILD =
-  "(trap '' TERM; exec sleep infinity) >/dev/null 2>&1 </dev/null & echo ready; exit 3";
+  "trap '' TERM; sleep infinity >/dev/null 2>&1 </dev/null & echo ready; exit 3";
 
 /** The leader exits at once; a child in the background holds the output pipes. */
 export const BACKGROUND_HOLDS_PIPES = "sleep infinity & echo ready";

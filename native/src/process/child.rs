@@ -9,9 +9,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
-
 use super::request::Request;
+use super::stack::Stack;
 
 /// The step at which a start failed.
 #[repr(i64)]
@@ -46,45 +45,6 @@ pub struct Failure {
     pub errno: i32,
 }
 
-/// The child's stack. It is reused: while a child is on it, the spawner thread is suspended.
-pub struct Stack {
-    base: *mut c_void,
-}
-
-const STACK_BYTES: usize = 64 << 10;
-const GUARD_BYTES: usize = 64 << 10;
-
-// SAFETY: Send demands that the mapping may be used from another thread: it belongs to this value
-// alone and memory is not tied to the thread that mapped it.
-unsafe impl Send for Stack {}
-
-impl Stack {
-    /// Maps a stack with a guard below it.
-    pub fn new() -> rustix::io::Result<Self> {
-        let length = STACK_BYTES + GUARD_BYTES;
-        let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: mmap_anonymous demands that no existing mapping is replaced: the address is
-        // left to the kernel.
-        let base = unsafe { mmap_anonymous(ptr::null_mut(), length, access, MapFlags::PRIVATE) }?;
-        let stack = Self { base };
-        // SAFETY: mprotect demands that nobody uses the range it closes: it was mapped just now.
-        unsafe { mprotect(base, GUARD_BYTES, MprotectFlags::empty()) }?;
-        Ok(stack)
-    }
-
-    fn top(&self) -> *mut c_void {
-        self.base.wrapping_byte_add(STACK_BYTES + GUARD_BYTES)
-    }
-}
-
-impl Drop for Stack {
-    fn drop(&mut self) {
-        // SAFETY: munmap demands that nobody uses the range any more: children run on it only
-        // inside `clone_child`, which borrows the stack.
-        let _ = unsafe { munmap(self.base, STACK_BYTES + GUARD_BYTES) };
-    }
-}
-
 /// A started child: its pid and the pidfd that came with it.
 #[derive(Debug)]
 pub struct Child {
@@ -103,6 +63,7 @@ struct Plan {
     uid: Option<u32>,
     gid: Option<u32>,
     stdio: [RawFd; 3],
+    oom_score: *const [u8],
     changed_signals: [bool; SIGNALS],
     failed: Option<Failure>,
 }
@@ -119,11 +80,13 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
         .collect()
 }
 
-/// Starts `request` with the given descriptors as its 0, 1 and 2. Returns once its exec succeeded
+/// Starts `request` with the given descriptors as its 0, 1 and 2 and, if one is given, its own
+/// oom_score_adj. Returns once its exec succeeded
 /// or it failed; a child that failed is reaped.
 pub fn clone_child(
     request: &Request,
     stdio: [BorrowedFd<'_>; 3],
+    oom_score: Option<&[u8]>,
     stack: &mut Stack,
 ) -> Result<Child, Failure> {
     // The kernel takes this number for "unchanged": nobody who asks for it means that.
@@ -144,6 +107,7 @@ pub fn clone_child(
         uid: request.uid,
         gid: request.gid,
         stdio: stdio.map(|fd| fd.as_raw_fd()),
+        oom_score: oom_score.unwrap_or_default(),
         changed_signals: changed_signals(),
         failed: None,
     };
@@ -266,6 +230,7 @@ unsafe fn become_program(plan: &Plan) -> Failure {
         if !take_descriptors(plan.stdio) {
             return fail(Step::Descriptors);
         }
+        set_oom_score(plan.oom_score);
         if plan.uid.is_some() || plan.gid.is_some() {
             let none: *const u32 = ptr::null();
             if libc::syscall(libc::SYS_setgroups, 0 as c_long, none) < 0 {
@@ -328,6 +293,27 @@ unsafe fn take_descriptors(stdio: [RawFd; 3]) -> bool {
             u32::MAX as c_long,
             0 as c_long,
         ) == 0
+    }
+}
+
+/// Undoes the daemon's own protection. The kernel lets a child of vfork have a value of its own
+/// although it shares the daemon's memory. A failure is not worth a failed start.
+///
+/// # Safety
+/// As [`become_program`]; `score` is valid, and empty for nothing to do.
+unsafe fn set_oom_score(score: *const [u8]) {
+    if score.is_empty() {
+        return;
+    }
+    let path = c"/proc/self/oom_score_adj".as_ptr();
+    // SAFETY: open gets a C string, write a buffer that the caller keeps valid, of its own length.
+    unsafe {
+        let (here, flags) = (libc::AT_FDCWD as c_long, libc::O_WRONLY as c_long);
+        let fd = libc::syscall(libc::SYS_openat, here, path, flags);
+        if fd >= 0 {
+            libc::syscall(libc::SYS_write, fd, score.cast::<u8>(), score.len());
+            libc::syscall(libc::SYS_close, fd);
+        }
     }
 }
 

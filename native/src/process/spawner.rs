@@ -1,21 +1,24 @@
-//! The thread that starts children. A clone waits for the child's exec, and a child may hang
-//! before it (a working directory on a dead mount): that must stop neither JavaScript nor pipes.
+//! The threads that start children. A clone waits for the child's exec, and a child may hang
+//! before it (a working directory on a dead mount): that must stop neither JavaScript, nor pipes,
+//! nor the next start.
 
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::mpsc::Receiver;
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, fcntl_setfl, open};
 use rustix::io::Errno;
 use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::actor::{Actor, Parts};
-use super::child::{Failure, Stack, Step, clone_child};
+use super::child::{Failure, Step, clone_child};
 use super::exec::{Exec, Table};
 use super::log::{Log, Sizes};
 use super::request::Request;
+use super::stack::Stack;
 use crate::clock::epoch_secs;
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::wake::Wake;
@@ -38,44 +41,160 @@ pub struct Desk {
     pub mailbox: Arc<Mailbox>,
     /// Is told of the start.
     pub wake: Arc<Wake>,
+    /// What a child sets its oom_score_adj back to.
+    pub oom_score: Option<Vec<u8>>,
     /// Sizes of what is kept of its output.
     pub sizes: Sizes,
 }
 
-/// Starts the thread; it ends when every sender of orders is gone.
-///
-/// Children belong to the thread that cloned them, so it must live as long as any leader: were it
-/// to end, they would fall to the main thread and be reaped there as orphans.
-pub fn start(orders: Receiver<Order>, desk: Desk) -> std::io::Result<JoinHandle<()>> {
-    let mut stack = Stack::new()?;
-    let body = move || {
-        for order in orders {
-            let (id, token) = (order.id, order.token);
-            let result = catch_unwind(AssertUnwindSafe(|| {
-                spawn(id, &order.request, &desk, &mut stack)
-            }));
-            match result {
-                Ok(Ok(pid)) => desk.wake.complete(token, 0, i64::from(pid)),
-                Ok(Err(failure)) => desk
-                    .wake
-                    .complete(token, failure.errno, failure.step as i64),
-                Err(_) => desk.wake.complete(token, libc::EIO, Step::Clone as i64),
-            }
-        }
-    };
-    thread::Builder::new()
-        .name("guestd-spawner".into())
-        .stack_size(256 << 10)
-        .spawn(body)
+/// Threads that take orders as they come; starting is not faster with more.
+const THREADS: usize = 2;
+/// And so many at most, while others hang.
+const MOST_THREADS: usize = 64;
+/// An order that waited this long shows that every thread hangs.
+const HANG: Duration = Duration::from_millis(250);
+
+/// Invariants: `threads` counts those that take orders as they come, `idle` those of them that wait
+/// for one. Beside them one stands by, which takes an order only after it waited for [`HANG`], and
+/// then counts as one of them.
+#[derive(Default)]
+struct State {
+    orders: VecDeque<(Instant, Order)>,
+    threads: usize,
+    idle: usize,
 }
 
-fn spawn(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Result<i32, Failure> {
+/// The threads and their queue. Children belong to the thread that cloned them, so no thread ever
+/// ends: its leaders would fall to the main thread and be reaped there as orphans.
+pub struct Spawner {
+    state: Mutex<State>,
+    /// For the threads that take orders as they come.
+    queued: Condvar,
+    /// For the one that stands by: orders wait and nobody is idle.
+    waiting: Condvar,
+    desk: Desk,
+}
+
+impl Spawner {
+    /// Starts the first threads.
+    pub fn start(desk: Desk) -> std::io::Result<Arc<Self>> {
+        let spawner = Arc::new(Self {
+            state: Mutex::default(),
+            queued: Condvar::new(),
+            waiting: Condvar::new(),
+            desk,
+        });
+        spawner.lock().threads = THREADS;
+        for standby in [false, false, true] {
+            spawner.start_thread(standby)?;
+        }
+        Ok(spawner)
+    }
+
+    /// Queues an order.
+    pub fn queue(&self, order: Order) {
+        let mut state = self.lock();
+        state.orders.push_back((Instant::now(), order));
+        if state.orders.len() > state.idle {
+            self.waiting.notify_one();
+        }
+        drop(state);
+        self.queued.notify_one();
+    }
+
+    fn start_thread(self: &Arc<Self>, standby: bool) -> std::io::Result<()> {
+        let (spawner, mut stack) = (Arc::clone(self), Stack::new()?);
+        let body = move || {
+            if standby {
+                let order = spawner.stand_by();
+                spawner.spawn(&order, &mut stack);
+            }
+            loop {
+                let order = spawner.next();
+                spawner.spawn(&order, &mut stack);
+            }
+        };
+        thread::Builder::new()
+            .name("guestd-spawner".into())
+            .stack_size(256 << 10)
+            .spawn(body)?;
+        Ok(())
+    }
+
+    fn next(&self) -> Order {
+        let mut state = self.lock();
+        loop {
+            if let Some((_, order)) = state.orders.pop_front() {
+                return order;
+            }
+            state.idle += 1;
+            state = self
+                .queued
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+            state.idle -= 1;
+        }
+    }
+
+    /// Waits until an order has waited too long, leaves the post to another thread and takes it.
+    fn stand_by(self: &Arc<Self>) -> Order {
+        let mut state = self.lock();
+        loop {
+            let Some(waited) = state.orders.front().map(|(since, _)| since.elapsed()) else {
+                state = self
+                    .waiting
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+                continue;
+            };
+            if waited < HANG {
+                let timed = self.waiting.wait_timeout(state, HANG - waited);
+                state = timed.unwrap_or_else(PoisonError::into_inner).0;
+                continue;
+            }
+            // At the most threads, or for want of memory for another, this one stays at its post.
+            if state.threads < MOST_THREADS && self.start_thread(true).is_ok() {
+                state.threads += 1;
+                if let Some((_, order)) = state.orders.pop_front() {
+                    return order;
+                }
+            }
+            state = self
+                .waiting
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn spawn(&self, order: &Order, stack: &mut Stack) {
+        let Order {
+            id,
+            token,
+            ref request,
+        } = *order;
+        let desk = &self.desk;
+        match catch_unwind(AssertUnwindSafe(|| start_child(id, request, desk, stack))) {
+            Ok(Ok(pid)) => desk.wake.complete(token, 0, i64::from(pid)),
+            Ok(Err(failure)) => desk
+                .wake
+                .complete(token, failure.errno, failure.step as i64),
+            Err(_) => desk.wake.complete(token, libc::EIO, Step::Clone as i64),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn start_child(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Result<i32, Failure> {
     let pipes = Ends::open(request).map_err(|errno| Failure {
         step: Step::Pipes,
         errno: errno.raw_os_error(),
     })?;
     let started_at = epoch_secs();
-    let child = clone_child(request, pipes.child.each_ref().map(OwnedFd::as_fd), stack)?;
+    let stdio = pipes.child.each_ref().map(OwnedFd::as_fd);
+    let child = clone_child(request, stdio, desk.oom_score.as_deref(), stack)?;
     let exec = Arc::new(Exec::new(id, child.pid, started_at, Log::new(desk.sizes)));
     desk.table.insert(&exec);
     let Ends { ours, stdin, .. } = pipes;

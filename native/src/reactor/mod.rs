@@ -7,6 +7,7 @@ pub mod timers;
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -110,43 +111,55 @@ pub fn start(
 impl Reactor {
     fn run(mut self) {
         let mut ready = Vec::new();
-        loop {
-            let now = boottime_ns();
-            let next_pass = self.context.desk.dispatch(now);
-            self.context.timers.set(0, Timer::Census, next_pass);
-            // Neither can fail on descriptors that this thread owns, but for an interruption.
-            let _ = self.context.timers.arm();
-            let _ = self.context.poll.wait(&mut ready);
-            for (key, gone) in ready.drain(..) {
-                match key {
-                    Key::Mailbox => {}
-                    Key::Timers => self.context.timers.fired(),
-                    Key::ChildExit => {
-                        let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
-                        self.context.wake.notify(Kind::Orphans, 0);
-                    }
-                    Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
-                    Key::Output(exec, stream) => {
-                        self.with(exec, |actor, ctx| actor.output_ready(stream, ctx));
-                    }
-                    Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
-                    Key::Member(exec, pid) => {
-                        self.with(exec, |actor, ctx| actor.member_ended(pid, ctx));
-                    }
-                }
+        // A panic costs the work of one turn, never the daemon's hold on its execs.
+        while catch_unwind(AssertUnwindSafe(|| self.turn(&mut ready))).unwrap_or(true) {}
+    }
+
+    /// Waits for events, then commands, then deadlines; false once it is told to stop.
+    fn turn(&mut self, ready: &mut Vec<(Key, bool)>) -> bool {
+        let now = boottime_ns();
+        let next_pass = self.context.desk.dispatch(now);
+        self.context.timers.set(0, Timer::Census, next_pass);
+        // Neither can fail on descriptors that this thread owns, but for an interruption.
+        let _ = self.context.timers.arm();
+        let _ = self.context.poll.wait(ready);
+        let mut sent = false;
+        for (key, gone) in ready.drain(..) {
+            sent |= key == Key::Mailbox;
+            self.event(key, gone);
+        }
+        let commands = if sent {
+            self.mailbox.take()
+        } else {
+            Vec::new()
+        };
+        for command in commands {
+            if matches!(command, Command::Stop) {
+                return false;
             }
-            for command in self.mailbox.take() {
-                if matches!(command, Command::Stop) {
-                    return;
-                }
-                self.obey(command);
+            self.obey(command);
+        }
+        let now = boottime_ns();
+        while let Some((exec, timer)) = self.context.timers.pop(now) {
+            self.with(exec, |actor, ctx| actor.due(timer, ctx));
+        }
+        true
+    }
+
+    fn event(&mut self, key: Key, gone: bool) {
+        match key {
+            Key::Mailbox => {}
+            Key::Timers => self.context.timers.fired(),
+            Key::ChildExit => {
+                let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
+                self.context.wake.notify(Kind::Orphans, 0);
             }
-            let now = boottime_ns();
-            while let Some((exec, timer)) = self.context.timers.pop(now) {
-                if timer != Timer::Census {
-                    self.with(exec, |actor, ctx| actor.due(timer, ctx));
-                }
+            Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
+            Key::Output(exec, stream) => {
+                self.with(exec, |actor, ctx| actor.output_ready(stream, ctx));
             }
+            Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
+            Key::Member(exec, pid) => self.with(exec, |actor, ctx| actor.member_ended(pid, ctx)),
         }
     }
 

@@ -1,0 +1,161 @@
+//! Process groups of real commands: killed, timed out, reaped, collected.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use guestd::process::reap::Exit;
+use guestd::process::request::Request;
+use guestd::process::ring::Stream;
+use guestd::reactor::mailbox::Command;
+use support::{Host, QUICK, captured, eventually, shell, state_of};
+
+#[test]
+fn the_leader_stays_a_zombie_until_its_group_is_empty() {
+    let host = Host::open(QUICK);
+    let fifo = std::env::temp_dir().join(format!("guestd-fifo-{}", std::process::id()));
+    let script = format!(
+        "mkfifo {0}; (read line < {0}) >/dev/null 2>&1 & echo $!",
+        fifo.display()
+    );
+    let exec = host.sh(&script);
+    host.published(&exec);
+    eventually("the leader is a zombie", || state_of(exec.pid) == Some('Z'));
+    let member: i32 = captured(&exec, Stream::Stdout).trim().parse().unwrap();
+    assert!(state_of(member).is_some());
+    // Settling passes come and go; the number must stay ours as long as the member lives.
+    for _ in 0..3 {
+        let token = host.token();
+        host.core.list_members(token);
+        let (_, size) = host.operation(token);
+        assert_eq!(size, 8);
+        host.core.take_table(token).unwrap();
+        assert_eq!(state_of(exec.pid), Some('Z'));
+        assert!(!exec.state().group_gone);
+    }
+    std::fs::write(&fifo, "go\n").unwrap();
+    eventually("the leader is reaped", || state_of(exec.pid).is_none());
+    assert!(exec.state().group_gone);
+    std::fs::remove_file(&fifo).unwrap();
+}
+
+#[test]
+fn kill_ends_a_member_that_ignores_sigterm_after_the_leader_is_gone() {
+    let host = Host::open(QUICK);
+    let exec = host.sh("(trap '' TERM; echo ready; exec >/dev/null 2>&1; while :; do sleep 60; done) & wait %1 & exit 0");
+    host.says(&exec, "ready");
+    host.published(&exec);
+    let token = host.token();
+    let asked = Instant::now();
+    host.core.send(Command::Kill {
+        exec: exec.id,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 1));
+    assert!(
+        asked.elapsed() >= Duration::from_millis(300),
+        "SIGKILL came before the grace"
+    );
+    eventually("the group is gone", || exec.state().group_gone);
+    let token = host.token();
+    host.core.send(Command::Kill {
+        exec: exec.id,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 0));
+}
+
+#[test]
+fn kill_answers_as_soon_as_nobody_is_left() {
+    let mut settings = QUICK;
+    settings.grace_secs = 60.0;
+    let host = Host::open(settings);
+    let exec = host.sh("sleep 1000 & echo ready; wait");
+    host.says(&exec, "ready");
+    let tokens = [host.token(), host.token()];
+    for token in tokens {
+        host.core.send(Command::Kill {
+            exec: exec.id,
+            token,
+        });
+    }
+    assert_eq!(tokens.map(|token| host.operation(token)), [(0, 1); 2]);
+    host.published(&exec);
+    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+}
+
+#[test]
+fn a_timeout_ends_the_group_and_an_absurd_one_never_does() {
+    let host = Host::open(QUICK);
+    let short = host.start(Request {
+        timeout_secs: Some(0.05),
+        ..shell("sleep 1000")
+    });
+    let long = host.start(Request {
+        timeout_secs: Some(1e308),
+        ..shell("exit 3")
+    });
+    host.published(&short);
+    assert_eq!(short.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+    host.published(&long);
+    assert_eq!(long.state().exit, Some(Exit::Code(3)));
+}
+
+#[test]
+fn reap_ends_what_the_leader_left() {
+    let host = Host::open(QUICK);
+    let exec = host.start(Request {
+        reap: true,
+        ..shell("sleep 1000 & exit 0")
+    });
+    host.published(&exec);
+    assert!(!exec.state().writers_may_be_alive);
+    eventually("the group is gone", || exec.state().group_gone);
+}
+
+#[test]
+fn ending_all_groups_answers_once_each_is_empty_or_was_killed() {
+    let host = Host::open(QUICK);
+    let meek = host.sh("echo ready; sleep 1000");
+    let stubborn = host.sh("trap '' TERM; echo ready; while :; do sleep 60; done");
+    let gone = host.sh("exit 0");
+    host.says(&meek, "ready");
+    host.says(&stubborn, "ready");
+    host.published(&gone);
+    let token = host.token();
+    host.core.send(Command::EndAll {
+        grace_ns: 100_000_000,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 0));
+    for exec in [&meek, &stubborn] {
+        host.published(exec);
+    }
+    assert_eq!(meek.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+    assert_eq!(stubborn.state().exit, Some(Exit::Signal(libc::SIGKILL)));
+}
+
+#[test]
+fn a_collected_exec_is_signalled_no_more_and_its_writer_goes_on() {
+    let host = Host::open(QUICK);
+    let exec = host.sh("(echo ready; exec sleep 1000) & exit 0");
+    host.says(&exec, "ready");
+    host.published(&exec);
+    host.core.table.remove(exec.id).unwrap();
+    host.core.send(Command::Collect { exec: exec.id });
+    eventually("the leader is reaped", || state_of(exec.pid).is_none());
+    let token = host.token();
+    host.core.send(Command::Kill {
+        exec: exec.id,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 0));
+    let members = guestd::procfs::live_processes().unwrap();
+    let left: Vec<_> = members
+        .iter()
+        .filter(|member| member.pgid == exec.pid)
+        .collect();
+    assert_eq!(left.len(), 1, "the background writer was ended");
+    let pid = rustix::process::Pid::from_raw(left[0].pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}

@@ -1,0 +1,164 @@
+//! Pipes of real commands: output, its readers, stdin.
+
+mod support;
+
+use std::time::{Duration, Instant};
+
+use guestd::process::log::Next;
+use guestd::process::request::Request;
+use guestd::process::ring::Stream;
+use guestd::reactor::mailbox::Command;
+use support::{Host, QUICK, captured, eventually, shell};
+
+#[test]
+fn a_writer_left_behind_is_bounded_by_the_linger_and_does_not_die_of_sigpipe() {
+    let host = Host::open(QUICK);
+    let mark = std::env::temp_dir().join(format!("guestd-mark-{}", std::process::id()));
+    let fifo = mark.with_extension("fifo");
+    let script = format!(
+        "mkfifo {0}; (read l < {0}; echo late; echo late; echo alive > {1}) & echo early",
+        fifo.display(),
+        mark.display()
+    );
+    let exec = host.sh(&script);
+    host.published(&exec);
+    assert!(exec.state().writers_may_be_alive);
+    std::fs::write(&fifo, "go\n").unwrap();
+    eventually("it wrote on", || mark.exists());
+    assert_eq!(captured(&exec, Stream::Stdout), "early\n");
+    assert_eq!(exec.state().log.total(), 6);
+    std::fs::remove_file(&fifo).unwrap();
+    std::fs::remove_file(&mark).unwrap();
+}
+
+#[test]
+fn stdin_is_written_in_order_late_writes_time_out_and_the_pipe_stays_open() {
+    let host = Host::open(QUICK);
+    let exec = host.start(Request {
+        stdin: true,
+        ..shell("read a; head -c 200000 | wc -c; cat")
+    });
+    let write = |data: &[u8], eof| {
+        let token = host.token();
+        host.core.send(Command::Stdin {
+            exec: exec.id,
+            data: data.to_vec(),
+            eof,
+            token,
+        });
+        token
+    };
+    assert_eq!(host.operation(write(b"", false)), (0, 0));
+    assert_eq!(host.operation(write(b"line\n", false)), (0, 5));
+    assert_eq!(host.operation(write(&[b'x'; 200_000], false)), (0, 200_000));
+    assert_eq!(host.operation(write(b"rest", true)), (0, 4));
+    assert_eq!(host.operation(write(b"more", false)), (libc::EPIPE, 0));
+    host.published(&exec);
+    assert_eq!(captured(&exec, Stream::Stdout), "200000\nrest");
+}
+
+#[test]
+fn a_child_that_does_not_read_costs_the_writer_its_deadline_and_no_more() {
+    let host = Host::open(QUICK);
+    let fifo = std::env::temp_dir().join(format!("guestd-go-{}", std::process::id()));
+    let script = format!(
+        "mkfifo {0}; echo ready; read l < {0}; cat | wc -c",
+        fifo.display()
+    );
+    let exec = host.start(Request {
+        stdin: true,
+        ..shell(&script)
+    });
+    host.says(&exec, "ready");
+    let write = |data: Vec<u8>, eof| {
+        let token = host.token();
+        host.core.send(Command::Stdin {
+            exec: exec.id,
+            data,
+            eof,
+            token,
+        });
+        token
+    };
+    let (first, queued) = (
+        write(vec![b'x'; 1 << 20], false),
+        write(b"never begun".to_vec(), true),
+    );
+    let (status, written) = host.operation(first);
+    assert_eq!(status, libc::ETIMEDOUT);
+    assert!(written > 0 && written < 1 << 20);
+    assert_eq!(host.operation(queued), (libc::ETIMEDOUT, 0));
+    std::fs::write(&fifo, "go\n").unwrap();
+    assert_eq!(host.operation(write(b"!".to_vec(), true)), (0, 1));
+    host.published(&exec);
+    assert_eq!(
+        captured(&exec, Stream::Stdout),
+        format!("ready\n{}\n", written + 1)
+    );
+    std::fs::remove_file(&fifo).unwrap();
+}
+
+#[test]
+fn a_child_that_stopped_reading_closes_stdin_for_good() {
+    let host = Host::open(QUICK);
+    let exec = host.start(Request {
+        stdin: true,
+        ..shell("exec 0<&-; echo closed; sleep 1000")
+    });
+    host.says(&exec, "closed");
+    let token = host.token();
+    host.core.send(Command::Stdin {
+        exec: exec.id,
+        data: b"x".to_vec(),
+        eof: false,
+        token,
+    });
+    assert_eq!(host.operation(token), (libc::EPIPE, 0));
+}
+
+#[test]
+fn a_reader_that_takes_nothing_holds_the_command_up_for_a_moment_only() {
+    let host = Host::open(QUICK);
+    let exec = host.sh("head -c 67108864 /dev/zero");
+    let stuck = host.core.attach(&exec, 0);
+    let began = Instant::now();
+    host.published(&exec);
+    // 100 ms a hold and given up after the first one that brought nothing; the rest is copying.
+    assert!(
+        began.elapsed() < Duration::from_secs(3),
+        "took {:?}",
+        began.elapsed()
+    );
+    assert_eq!(exec.state().log.total(), 64 << 20);
+    let next = exec.state().log.next(stuck, &mut [0; 64]);
+    assert_eq!(next, Next::Gap(0, 56 << 20));
+    host.core.detach(stuck);
+}
+
+#[test]
+fn a_reader_that_keeps_up_misses_nothing_of_a_fast_writer() {
+    let host = Host::open(QUICK);
+    let exec = host.sh("head -c 67108864 /dev/zero");
+    let reader = host.core.attach(&exec, 0);
+    let (mut cursor, mut buffer) = (0, vec![0; 1 << 16]);
+    loop {
+        let next = exec.state().log.next(reader, &mut buffer);
+        let room = {
+            let state = exec.state();
+            state.log.held && state.log.has_room(1 << 20)
+        };
+        if room {
+            host.core.send(Command::Resume { exec: exec.id });
+        }
+        match next {
+            Next::Output(_, offset, count) => {
+                assert_eq!(offset, cursor);
+                cursor += count as u64;
+            }
+            Next::Nothing => host.readable(reader),
+            Next::End => break,
+            Next::Gap(from, to) => panic!("a gap from {from} to {to}"),
+        }
+    }
+    assert_eq!(cursor, 64 << 20);
+}

@@ -1,0 +1,108 @@
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { BaseEnvironment } from "../../src/bootstrap/base_environment.ts";
+import { Bootstrap } from "../../src/bootstrap/bootstrap.ts";
+import { HookLog } from "../../src/bootstrap/hook_log.ts";
+import { AgentToken } from "../../src/bootstrap/token.ts";
+import type { DecodedRunHook, Identity } from "../../src/contract/hooks.ts";
+import { KeptLog } from "./http_fixture.ts";
+
+const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
+
+function hook(token: string, env: Record<string, string>, identity?: Identity): DecodedRunHook {
+  return { token, env: new Map(Object.entries(env)), identity: identity ?? null };
+}
+
+Deno.test("a token is installed once, recognised again, and replaced never", () => {
+  const token = new AgentToken();
+  strictEqual(token.installed, false);
+  strictEqual(token.install("first"), "installed");
+  strictEqual(token.installed, true);
+  strictEqual(token.install("first"), "replayed");
+  strictEqual(token.install("other"), "refused");
+  strictEqual(token.install("firsT"), "refused");
+  strictEqual(token.install("first "), "refused");
+  strictEqual(token.matches(bytes("first")), true);
+  strictEqual(token.matches(bytes("other")), false);
+});
+
+Deno.test("nothing matches before a token is installed, and only all of it afterwards", () => {
+  const token = new AgentToken();
+  strictEqual(token.matches(bytes("")), false);
+  strictEqual(token.matches(bytes("x")), false);
+  token.install("é\0x");
+  strictEqual(token.matches(new Uint8Array([0xc3, 0xa9, 0, 0x78])), true);
+  for (const wrong of ["", "é", "é\0", "é\0xy", "é\0y", "e\0x"]) {
+    strictEqual(token.matches(bytes(wrong)), false, JSON.stringify(wrong));
+  }
+  strictEqual(token.matches(new Uint8Array([0xe9, 0, 0x78])), false);
+});
+
+Deno.test("the base environment keeps what execve can carry and names the rest", () => {
+  const environment = new BaseEnvironment();
+  deepStrictEqual(environment.entries, new Map());
+  const dropped = environment.install(
+    new Map([
+      ["A", "1"],
+      ["__proto__", "p"],
+      ["EMPTY", ""],
+      ["E", "a=b"],
+      ["", "nameless"],
+      ["B=", "x"],
+      ["C\0", "x"],
+      ["D", "x\0y"],
+      ["\ud800", "x"],
+      ["F", "\udfff"],
+    ]),
+  );
+  deepStrictEqual([...environment.entries], [
+    ["A", "1"],
+    ["__proto__", "p"],
+    ["EMPTY", ""],
+    ["E", "a=b"],
+  ]);
+  deepStrictEqual(dropped, ["", "B=", "C\0", "D", "\ud800", "F"]);
+});
+
+Deno.test("only the first run hook changes anything", () => {
+  const { log } = new KeptLog();
+  const bootstrap = new Bootstrap(log);
+  const identity = { seed: new Uint8Array(32), hostPublicKey: new Uint8Array(32) };
+  strictEqual(bootstrap.install(hook("t", { A: "1" }, identity)), "installed");
+  strictEqual(bootstrap.install(hook("t", { A: "2" })), "replayed");
+  strictEqual(bootstrap.install(hook("u", { A: "3" })), "refused");
+  deepStrictEqual([...bootstrap.environment.entries], [["A", "1"]]);
+  strictEqual(bootstrap.identity, identity);
+});
+
+Deno.test("a dropped variable is warned of by its name, without its value", () => {
+  const kept = new KeptLog();
+  new Bootstrap(kept.log).install(hook("t", { "B=": "S3CR3T", C: "S3CR3T\0" }));
+  deepStrictEqual(kept.lines.map(({ level, name }) => [level, name]), [["warn", "B="], [
+    "warn",
+    "C",
+  ]]);
+  strictEqual(JSON.stringify(kept.lines).includes("S3CR3T"), false);
+});
+
+Deno.test("the hook log keeps the first 64 invocations and counts the others", () => {
+  const hookLog = new HookLog();
+  hookLog.record("ready", 1_999);
+  for (let index = 1; index < 64; index++) hookLog.record("resume", index * 1000);
+  strictEqual(hookLog.dropped, 0n);
+  hookLog.record("terminate");
+  hookLog.record("terminate");
+  strictEqual(hookLog.entries.length, 64);
+  deepStrictEqual(hookLog.entries[0], { hook: "ready", fired_at: 1 });
+  deepStrictEqual(hookLog.entries[63], { hook: "resume", fired_at: 63 });
+  strictEqual(hookLog.dropped, 2n);
+});
+
+Deno.test("an invocation is dated by the wall clock in seconds, never before the epoch", () => {
+  const hookLog = new HookLog();
+  const before = Math.floor(Date.now() / 1000);
+  hookLog.record("run");
+  hookLog.record("run", -5000);
+  const [now, early] = hookLog.entries;
+  strictEqual(Number(now?.fired_at) >= before && Number(now?.fired_at) <= Date.now() / 1000, true);
+  strictEqual(early?.fired_at, 0);
+});

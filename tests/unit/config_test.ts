@@ -1,0 +1,132 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { type Config, helpText, readConfig } from "../../src/config.ts";
+import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
+import { VERSION } from "../../src/contract/version.ts";
+import { LIMIT_SETTINGS, SETTINGS } from "../../src/settings.ts";
+
+/** Reads a configuration of `variables` that must be fine. */
+function read(variables: Record<string, string> = {}): Config {
+  const { config, warnings } = readConfig((name) => variables[name]);
+  deepStrictEqual(warnings, []);
+  return config;
+}
+
+const DEFAULTS: Config = {
+  listen: { hostname: "0.0.0.0", port: 9000 },
+  hookPrefix: "/platform/runtime/v1",
+  versionHeader: "service-version",
+  diskReserveBytes: 268_435_456,
+  identityRepair: false,
+  inheritEnv: [],
+  spoolDir: "/var/tmp",
+  drainSecs: 5,
+  logLevel: "info",
+  limits: DEFAULT_LIMITS,
+};
+
+Deno.test("an empty environment gives the defaults, and so do variables set to nothing", () => {
+  deepStrictEqual(read(), DEFAULTS);
+  deepStrictEqual(readConfig(() => ""), { config: DEFAULTS, warnings: [] });
+});
+
+Deno.test("an address is host:port, [ipv6]:port, :port or port", () => {
+  const cases: [text: string, hostname: string, port: number][] = [
+    ["127.0.0.1:0", "127.0.0.1", 0],
+    ["localhost:65535", "localhost", 65535],
+    [":80", "0.0.0.0", 80],
+    ["8080", "0.0.0.0", 8080],
+    ["[::]:9000", "::", 9000],
+    ["[fe80::1]:1", "fe80::1", 1],
+  ];
+  for (const [text, hostname, port] of cases) {
+    deepStrictEqual(read({ GUESTD_LISTEN: text }).listen, { hostname, port });
+  }
+});
+
+Deno.test("every setting is taken from its variable", () => {
+  deepStrictEqual(
+    read({
+      GUESTD_HOOK_PREFIX: "/a/b-c/",
+      GUESTD_VERSION_HEADER: "X-Version",
+      GUESTD_DISK_RESERVE_BYTES: "0",
+      GUESTD_IDENTITY_REPAIR: "on",
+      GUESTD_INHERIT_ENV: "PATH, LANG,,TERM",
+      GUESTD_SPOOL_DIR: "/tmp/x",
+      GUESTD_DRAIN_SECS: "0.5",
+      GUESTD_LOG: "debug",
+    }),
+    {
+      listen: DEFAULTS.listen,
+      hookPrefix: "/a/b-c",
+      versionHeader: "X-Version",
+      diskReserveBytes: 0,
+      identityRepair: true,
+      inheritEnv: ["PATH", "LANG", "TERM"],
+      spoolDir: "/tmp/x",
+      drainSecs: 0.5,
+      logLevel: "debug",
+      limits: DEFAULT_LIMITS,
+    },
+  );
+});
+
+Deno.test("every limit is GUESTD_ and its name in capitals", () => {
+  for (const name of Object.keys(DEFAULT_LIMITS)) {
+    const { limits } = read({ [`GUESTD_${name.toUpperCase()}`]: "7" });
+    deepStrictEqual(limits, { ...DEFAULT_LIMITS, [name]: 7 });
+  }
+  strictEqual(read({ GUESTD_EXEC_TTL_SECS: "0.25" }).limits.exec_ttl_secs, 0.25);
+  strictEqual(read({ GUESTD_KILL_GRACE_SECS: "0" }).limits.kill_grace_secs, 0);
+  strictEqual(read({ GUESTD_MAX_DRAIN_BYTES: "0" }).limits.max_drain_bytes, 0);
+});
+
+Deno.test("a value that does not parse is warned of by its variable and the default kept", () => {
+  const bad: Record<string, string[]> = {
+    GUESTD_LISTEN: ["x", "x:", "1.2.3.4:65536", "a b:1", "::1:80", "[::1]", "/run/sock", "h:-1"],
+    GUESTD_HOOK_PREFIX: ["x", "/", "//", "/a//b", "/a?b", "/a b", "/{id}", "/é", "/a/../b", "/."],
+    GUESTD_VERSION_HEADER: ["a b", "a:b", "é", "Content-Length", "connection", "x".repeat(300)],
+    GUESTD_DISK_RESERVE_BYTES: ["-1", "1.5", "1e3", "1G", "9007199254740992", "9".repeat(99)],
+    GUESTD_IDENTITY_REPAIR: ["yes", "1", "ON"],
+    GUESTD_INHERIT_ENV: ["A=1"],
+    GUESTD_SPOOL_DIR: ["tmp", "./x"],
+    GUESTD_DRAIN_SECS: ["-1", "x", "Infinity", "NaN", "1e9", "2000001"],
+    GUESTD_LOG: ["trace", "INFO"],
+    GUESTD_MAX_BODY_BYTES: ["0", "-1", "1.0", "0x10"],
+    GUESTD_MAX_OUTPUT_BYTES: ["0", "268435457"],
+    GUESTD_SSE_KEEPALIVE_SECS: ["0", "Infinity", "2147484"],
+    GUESTD_STDIN_WRITE_TIMEOUT_SECS: ["0"],
+    GUESTD_MAX_TAR_MEMBERS: ["4294967296"],
+  };
+  for (const [name, values] of Object.entries(bad)) {
+    for (const value of values) {
+      const { config, warnings } = readConfig((asked) => asked === name ? value : undefined);
+      deepStrictEqual(config, DEFAULTS, `${name}=${value}`);
+      strictEqual(warnings.length, 1);
+      ok(warnings[0]?.startsWith(`${name} must be `), warnings[0]);
+    }
+  }
+});
+
+Deno.test("one bad value spoils no other", () => {
+  const variables: Record<string, string> = { GUESTD_LISTEN: "x", GUESTD_LOG: "error" };
+  const { config } = readConfig((name) => variables[name]);
+  strictEqual(config.logLevel, "error");
+  strictEqual(config.listen.port, 9000);
+});
+
+Deno.test("the help lists every variable that is asked for, with its default", () => {
+  const asked: string[] = [];
+  readConfig((name) => {
+    asked.push(name);
+    return undefined;
+  });
+  const table = [...Object.values(SETTINGS), ...Object.values(LIMIT_SETTINGS)];
+  deepStrictEqual(asked, table.map(({ variable }) => variable));
+  strictEqual(asked.length, 9 + 12);
+  for (const name of asked) {
+    ok(helpText().includes(`\n  ${name}=`), name);
+  }
+  ok(helpText().includes("GUESTD_LISTEN=0.0.0.0:9000"));
+  ok(helpText().includes(VERSION));
+  for (const option of ["--version", "--help", "--print-schema"]) ok(helpText().includes(option));
+});

@@ -1,0 +1,53 @@
+import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
+import { encodeJson, parseJson } from "../../src/contract/json.ts";
+import { Mismatch } from "../../src/contract/schema.ts";
+
+const encode = (text: string): Uint8Array => new TextEncoder().encode(text);
+const MIB = 1024 * 1024;
+
+Deno.test("a bigint is written with all its digits, wherever it stands", () => {
+  const value = { max: 2n ** 64n - 1n, list: [0n, 9007199254740993n], text: "1n", number: 0.5 };
+  strictEqual(
+    encodeJson(value),
+    '{"max":18446744073709551615,"list":[0,9007199254740993],"text":"1n","number":0.5}',
+  );
+});
+
+Deno.test("a large body of bombs is refused by its shape, before it is parsed", () => {
+  const bombs = {
+    deep: "[".repeat(MIB) + "]".repeat(MIB),
+    deepObjects: '{"a":'.repeat(MIB / 2),
+    manyArrays: `[${"[],".repeat(MIB)}0]`,
+    manyNumbers: `[${"0,".repeat(2 * MIB)}0]`,
+    manyKeys: `{${'"a":0,'.repeat(MIB)}"b":0}`,
+  };
+  for (const [name, bomb] of Object.entries(bombs)) {
+    throws(
+      () => parseJson(encode(bomb), "the body"),
+      (error) =>
+        error instanceof Mismatch && /^the body (nests deeper|holds more)/.test(error.message),
+      name,
+    );
+  }
+});
+
+Deno.test("a large body whose strings look like bombs is taken", () => {
+  const text = `\\" ${"[{,:".repeat(MIB)}\\`;
+  const value = { text, more: ["\\", '"', "x".repeat(MIB)], end: [[[1]]] };
+  deepStrictEqual(parseJson(encode(JSON.stringify(value)), "the body"), value);
+});
+
+Deno.test("a large body that breaks off in a string is refused", () => {
+  for (const tail of ['"', '"\\', '"\\"', '"\\\\\\"']) {
+    const body = encode(`["${"x".repeat(MIB)}",${tail}`);
+    throws(() => parseJson(body, "the body"), { message: "the body is not valid JSON" });
+  }
+});
+
+Deno.test("looking through sixteen MiB takes no noticeable time", () => {
+  const body = encode(JSON.stringify({ command: new Array(200_000).fill("x".repeat(80)) }));
+  ok(body.length > 16 * MIB - MIB);
+  const started = performance.now();
+  parseJson(body, "the body");
+  ok(performance.now() - started < 2000);
+});

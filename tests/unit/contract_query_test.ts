@@ -1,0 +1,134 @@
+import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
+import { decodeFileReadQuery, decodeFsQuery, parseMode } from "../../src/contract/files.ts";
+import { PlainRefusal, Refusal } from "../../src/contract/refusal.ts";
+import { decodeStreamQuery } from "../../src/contract/stream.ts";
+import { decodeTunnelQuery } from "../../src/contract/tunnel.ts";
+import { Query } from "../../src/http/query.ts";
+
+const U64 = "18446744073709551615";
+
+function malformed(decode: (query: Query) => unknown, raw: string, name: string): void {
+  throws(
+    () => decode(new Query(raw)),
+    (error) =>
+      error instanceof Refusal && error.slug === "malformed_request" &&
+      error.detail.startsWith(`query parameter ${name} `),
+    raw,
+  );
+}
+
+function refusedPlainly(decode: (query: Query) => unknown, raw: string, name: string): void {
+  throws(
+    () => decode(new Query(raw)),
+    (error) =>
+      error instanceof PlainRefusal && error.status === 400 &&
+      error.text.startsWith(`query parameter ${name} `),
+    raw,
+  );
+}
+
+Deno.test("a stream's offset is a decimal uint64, exact, 0 when missing", () => {
+  const offset = (raw: string): bigint => decodeStreamQuery(new Query(raw)).offset;
+  strictEqual(offset(""), 0n);
+  strictEqual(offset("other=1&x"), 0n);
+  strictEqual(offset(`offset=${U64}`), 2n ** 64n - 1n);
+  strictEqual(offset("offset=9007199254740993"), 9007199254740993n);
+  strictEqual(offset(`offset=${"0".repeat(60_000)}7`), 7n);
+  strictEqual(offset("offset=1&offset=x"), 1n);
+  strictEqual(offset("%6Fffset=%31"), 1n);
+  for (
+    const value of [
+      "",
+      "-1",
+      "+1",
+      "1.0",
+      "1e3",
+      "0x1",
+      " 1",
+      "1+",
+      "null",
+      "18446744073709551616",
+      "9".repeat(60_000),
+      "%31%",
+      "%FF",
+      "٣",
+      "1_000",
+    ]
+  ) malformed(decodeStreamQuery, `offset=${value}`, "offset");
+  malformed(decodeStreamQuery, "offset", "offset");
+  malformed(decodeStreamQuery, "offset=&offset=1", "offset");
+});
+
+Deno.test("a tunnel's port is a decimal uint16 and must be there; identity is one of four words", () => {
+  const decode = (raw: string): unknown => decodeTunnelQuery(new Query(raw));
+  deepStrictEqual(decode("port=0"), { port: 0, identity: false });
+  deepStrictEqual(decode("port=65535&identity=1"), { port: 65535, identity: true });
+  deepStrictEqual(decode("port=080&identity=true"), { port: 80, identity: true });
+  deepStrictEqual(decode("port=1&identity=0"), { port: 1, identity: false });
+  deepStrictEqual(decode("port=1&identity=false"), { port: 1, identity: false });
+  for (const raw of ["", "port", "port=", "port=65536", "port=-1", "port=http", "Port=1"]) {
+    malformed(decodeTunnelQuery, raw, "port");
+  }
+  for (const value of ["", "yes", "True", "01", "2"]) {
+    malformed(decodeTunnelQuery, `port=1&identity=${value}`, "identity");
+  }
+});
+
+Deno.test("a path is form-urlencoded UTF-8, not empty, without NUL", () => {
+  const path = (raw: string): string => decodeFsQuery(new Query(raw)).path;
+  strictEqual(path("path=/a+b%2Bc"), "/a b+c");
+  strictEqual(path("path=%2Fx%26y%3Dz=w"), "/x&y=z=w");
+  strictEqual(path("&&x=%FF&path=%C3%A9&path=other"), "é");
+  strictEqual(path("pa%74h=é"), "é");
+  for (
+    const raw of ["", "Path=/x", "path", "path=", "path=%", "path=%zz", "path=%FF", "path=a%00b"]
+  ) {
+    refusedPlainly(decodeFsQuery, raw, "path");
+    refusedPlainly(decodeFileReadQuery, raw, "path");
+  }
+});
+
+Deno.test("the mode of a write is taken as text, and parsed as octal where it counts", () => {
+  strictEqual(decodeFsQuery(new Query("path=x")).mode, null);
+  strictEqual(decodeFsQuery(new Query("path=x&mode=zz")).mode, "zz");
+  const modes: [string, number][] = [
+    ["0644", 0o644],
+    ["644", 0o644],
+    ["0o755", 0o755],
+    ["7777", 0o7777],
+    ["07777", 0o7777],
+    ["0", 0],
+    ["00", 0],
+  ];
+  for (const [text, mode] of modes) strictEqual(parseMode(text), mode, text);
+  for (const text of ["", "8", "77777", "0o", "0x1", "-1", "644 ", "rwx", "0O7"]) {
+    throws(() => parseMode(text), (error) => error instanceof PlainRefusal && error.status === 400);
+  }
+});
+
+Deno.test("line bounds are decimal uint64, from line 1, in order", () => {
+  const decode = (raw: string): unknown => decodeFileReadQuery(new Query(raw));
+  deepStrictEqual(decode("path=x"), { path: "x", start_line: null, end_line: null });
+  deepStrictEqual(decode(`path=x&start_line=1&end_line=${U64}`), {
+    path: "x",
+    start_line: 1n,
+    end_line: 2n ** 64n - 1n,
+  });
+  deepStrictEqual(decode("path=x&start_line=3&end_line=3&mode=zz"), {
+    path: "x",
+    start_line: 3n,
+    end_line: 3n,
+  });
+  refusedPlainly(decodeFileReadQuery, "path=x&start_line=0", "start_line");
+  refusedPlainly(decodeFileReadQuery, "path=x&start_line=x", "start_line");
+  refusedPlainly(decodeFileReadQuery, "path=x&end_line=1.5", "end_line");
+  refusedPlainly(decodeFileReadQuery, "path=x&end_line=0", "end_line");
+  refusedPlainly(decodeFileReadQuery, "path=x&start_line=5&end_line=4", "end_line");
+});
+
+Deno.test("a value that does not decode matters only where it is asked for", () => {
+  const query = new Query("%=1&bad=%FF&good=1");
+  strictEqual(query.text("good"), "1");
+  throws(() => query.text("bad"), { name: "Mismatch" });
+  ok(query.text("missing") === undefined);
+});

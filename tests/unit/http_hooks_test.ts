@@ -1,0 +1,187 @@
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { Bootstrap } from "../../src/bootstrap/bootstrap.ts";
+import { HookLog } from "../../src/bootstrap/hook_log.ts";
+import { HOOK_NAMES } from "../../src/contract/hooks.ts";
+import {
+  type HookRoutes,
+  hookRoutes,
+  type HookRoutesOptions,
+} from "../../src/http/routes/hooks.ts";
+import { bodyText, header, RawConnection, type RawResponse } from "../support/raw_http.ts";
+import type { Call } from "../../src/http/router.ts";
+import { KeptLog, PREFIX, RouterFixture } from "./http_fixture.ts";
+
+class Hooks implements AsyncDisposable {
+  readonly kept: KeptLog = new KeptLog();
+  readonly bootstrap: Bootstrap = new Bootstrap(this.kept.log);
+  readonly hookLog: HookLog = new HookLog();
+  readonly fixture: RouterFixture;
+
+  constructor(callbacks: Partial<HookRoutesOptions> = {}) {
+    const routes: HookRoutes = hookRoutes({
+      bootstrap: this.bootstrap,
+      hookLog: this.hookLog,
+      log: this.kept.log,
+      terminate: () => {},
+      ...callbacks,
+    });
+    this.fixture = new RouterFixture({ handlers: routes });
+  }
+
+  async post(hook: string, body = ""): Promise<RawResponse> {
+    using connection = await RawConnection.open(this.fixture.port);
+    return await connection.ask("POST", `${PREFIX}/${hook}`, [], body);
+  }
+
+  async run(payload: unknown): Promise<RawResponse> {
+    return await this.post("run", JSON.stringify({ runHookPayload: JSON.stringify(payload) }));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.fixture[Symbol.asyncDispose]();
+  }
+}
+
+const fail = (): never => {
+  throw new Error("S3CR3T");
+};
+
+Deno.test("the simple hooks answer 200 without a body, whatever is sent", async () => {
+  await using hooks = new Hooks();
+  for (const hook of ["ready", "validate", "suspend", "resume", "terminate"]) {
+    for (const body of ["", "{", "x".repeat(200_000)]) {
+      const response = await hooks.post(hook, body);
+      strictEqual(response.status, 200);
+      strictEqual(bodyText(response), "");
+    }
+  }
+});
+
+Deno.test("the simple hooks answer 200 whatever fails behind them", async () => {
+  await using hooks = new Hooks({ onSuspend: fail, onResume: fail, terminate: fail });
+  for (const hook of ["suspend", "resume", "terminate"]) {
+    strictEqual((await hooks.post(hook)).status, 200);
+  }
+  const errors = hooks.kept.lines.filter(({ level }) => level === "error");
+  deepStrictEqual(errors.map(({ hook, kind }) => [hook, kind]), [
+    ["suspend", "Error"],
+    ["resume", "Error"],
+    ["terminate", "Error"],
+  ]);
+  ok(!JSON.stringify(hooks.kept.lines).includes("S3CR3T"));
+});
+
+Deno.test("every invocation is recorded, also one that is refused or whose body never comes", async () => {
+  await using hooks = new Hooks();
+  for (const hook of HOOK_NAMES) await hooks.post(hook, "S3CR3T");
+  deepStrictEqual(hooks.hookLog.entries.map(({ hook }) => hook), [...HOOK_NAMES]);
+  {
+    using connection = await RawConnection.open(hooks.fixture.port);
+    await connection.send(`POST ${PREFIX}/run HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n`);
+    // The connections are served in turn, so that the head above was seen before the answer below.
+    while (hooks.hookLog.entries.length < 8) await hooks.post("ready");
+  }
+  ok(hooks.hookLog.entries.slice(6).some(({ hook }) => hook === "run"));
+});
+
+Deno.test("the run hook installs token and environment once", async () => {
+  let installed = 0;
+  await using hooks = new Hooks({ onInstalled: () => void installed++ });
+  const first = await hooks.run({ agent_token: "t", env: { A: "1" } });
+  strictEqual(first.status, 200);
+  strictEqual(bodyText(first), "");
+  strictEqual((await hooks.run({ agent_token: "t", env: { A: "2" } })).status, 200);
+  const refused = await hooks.run({ agent_token: "S3CR3T", env: { A: "3" } });
+  strictEqual(refused.status, 409);
+  strictEqual(header(refused, "content-type"), "text/plain; charset=utf-8");
+  ok(!bodyText(refused).includes("S3CR3T"));
+  strictEqual(installed, 1);
+  deepStrictEqual([...hooks.bootstrap.environment.entries], [["A", "1"]]);
+});
+
+Deno.test("the answer to the run hook waits for what the installation starts, and does not depend on it", async () => {
+  const began = Promise.withResolvers<void>();
+  const end = Promise.withResolvers<void>();
+  await using hooks = new Hooks({
+    onInstalled: async () => {
+      began.resolve();
+      await end.promise;
+      fail();
+    },
+  });
+  let answered = false;
+  const answer = hooks.run({ agent_token: "t" }).finally(() => answered = true);
+  await began.promise;
+  // Two whole answers later this one would be here too.
+  await hooks.post("ready");
+  await hooks.post("ready");
+  strictEqual(answered, false);
+  end.resolve();
+  strictEqual((await answer).status, 200);
+  strictEqual(hooks.bootstrap.token.installed, true);
+});
+
+Deno.test("a refused run hook is one line of text that names the key and quotes no value", async () => {
+  await using hooks = new Hooks();
+  const refusals = [
+    await hooks.post("run", "S3CR3T"),
+    await hooks.post("run", "{}"),
+    await hooks.run({ agent_token: ["S3CR3T"] }),
+    await hooks.run({ agent_token: "S3CR3T", env: { A: 1 } }),
+    await hooks.post("run", " ".repeat(65537)),
+  ];
+  for (const response of refusals) {
+    strictEqual(response.status, 400);
+    strictEqual(header(response, "content-type"), "text/plain; charset=utf-8");
+    match(bodyText(response), /^[^\n]+\n$/);
+    ok(!bodyText(response).includes("S3CR3T"));
+  }
+  strictEqual(hooks.bootstrap.token.installed, false);
+  strictEqual((await hooks.run({ agent_token: "t" })).status, 200);
+  ok(!JSON.stringify(hooks.kept.lines).includes("S3CR3T"));
+});
+
+Deno.test("a resume without a token is a warning, with one it is not", async () => {
+  await using hooks = new Hooks();
+  await hooks.post("resume");
+  strictEqual(hooks.kept.lines.filter(({ level }) => level === "warn").length, 1);
+  await hooks.run({ agent_token: "t" });
+  await hooks.post("resume");
+  strictEqual(hooks.kept.lines.filter(({ level }) => level === "warn").length, 1);
+});
+
+Deno.test("terminate begins once its answer was sent, also to a caller that is gone", async () => {
+  for (const settle of ["resolve", "reject"] as const) {
+    const begun = Promise.withResolvers<void>();
+    const completed = Promise.withResolvers<void>();
+    const { log } = new KeptLog();
+    let begins = 0;
+    const { terminate } = hookRoutes({
+      bootstrap: new Bootstrap(log),
+      hookLog: new HookLog(),
+      log,
+      terminate: () => {
+        begins++;
+        begun.resolve();
+      },
+    });
+    const call = { info: { completed: completed.promise } } as unknown as Call;
+    strictEqual((await terminate(call)).status, 200);
+    strictEqual(begins, 0);
+    completed[settle]();
+    await begun.promise;
+    strictEqual(begins, 1);
+  }
+});
+
+Deno.test("a terminate that closes the listener at once costs no answer", async () => {
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  let hooks: Hooks | undefined;
+  await using served = hooks = new Hooks({
+    terminate: () => void hooks?.[Symbol.asyncDispose]().then(resolve),
+  });
+  const response = await served.post("terminate");
+  strictEqual(response.status, 200);
+  strictEqual(header(response, "content-length"), "0");
+  await closed;
+});

@@ -1,0 +1,113 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { Log, type LogFields, type LogLevel } from "../../src/log.ts";
+
+/** What a log of `level` writes when `use` uses it. */
+function written(level: LogLevel, use: (log: Log) => void): string {
+  let text = "";
+  use(
+    new Log(level, (bytes) => {
+      text += new TextDecoder().decode(bytes);
+      return bytes.length;
+    }),
+  );
+  return text;
+}
+
+Deno.test("a line is one JSON object: time, level, msg, fields", () => {
+  const before = Date.now();
+  const line = written("info", (log) => log.info("a\nb", { n: 1, big: 2n ** 64n, no: null }));
+  ok(line.endsWith("}\n"));
+  strictEqual(line.indexOf("\n"), line.length - 1);
+  ok(line.includes('"big":18446744073709551616'));
+  const { time, ...rest } = JSON.parse(line);
+  deepStrictEqual(Object.keys(rest), ["level", "msg", "n", "big", "no"]);
+  strictEqual(rest.level, "info");
+  strictEqual(rest.msg, "a\nb");
+  ok(Date.parse(time) >= before && Date.parse(time) <= Date.now());
+});
+
+Deno.test("what is below the level is dropped", () => {
+  const levels = ["debug", "info", "warn", "error"] as const;
+  for (const [index, level] of levels.entries()) {
+    const lines = written(level, (log) => {
+      for (const each of levels) log[each]("x");
+    }).trimEnd().split("\n");
+    deepStrictEqual(lines.map((line) => JSON.parse(line).level), levels.slice(index));
+  }
+});
+
+Deno.test("a field cannot pose as time, level or message", () => {
+  const line = written("info", (log) => log.warn("true", { msg: "false", level: "x", time: "y" }));
+  const { level, msg, time } = JSON.parse(line);
+  deepStrictEqual([level, msg, time === "y"], ["warn", "true", false]);
+});
+
+Deno.test("a sink that takes a little at a time gets the whole line", () => {
+  let text = "";
+  const log = new Log("info", (bytes) => {
+    text += new TextDecoder("latin1").decode(bytes.subarray(0, 3));
+    return Math.min(3, bytes.length);
+  });
+  log.info("hello");
+  strictEqual(JSON.parse(text).msg, "hello");
+});
+
+Deno.test("a sink that fails loses the line and nothing else", () => {
+  let text = "";
+  let failing = true;
+  const log = new Log("info", (bytes) => {
+    if (failing) throw new Deno.errors.BrokenPipe("gone");
+    text += new TextDecoder().decode(bytes);
+    return bytes.length;
+  });
+  log.error("lost");
+  failing = false;
+  log.error("kept");
+  strictEqual(JSON.parse(text).msg, "kept");
+  strictEqual(text.startsWith("{"), true);
+});
+
+Deno.test("after a line that broke off the next one stands on its own", () => {
+  let text = "";
+  let room = 5;
+  const log = new Log("info", (bytes) => {
+    if (room === 0) throw new Deno.errors.WouldBlock("full");
+    const taken = bytes.subarray(0, room);
+    text += new TextDecoder().decode(taken);
+    room -= taken.length;
+    return taken.length;
+  });
+  log.info("torn");
+  room = 10_000;
+  log.info("whole");
+  log.info("next");
+  const lines = text.trimEnd().split("\n");
+  strictEqual(lines.length, 3);
+  deepStrictEqual(lines.slice(1).map((line) => JSON.parse(line).msg), ["whole", "next"]);
+});
+
+Deno.test("what cannot be written as JSON throws nothing", () => {
+  const circular: Record<string, unknown> = {};
+  circular["self"] = circular;
+  strictEqual(written("info", (log) => log.info("x", circular as LogFields)), "");
+});
+
+Deno.test("a closed standard error does not kill the process", async () => {
+  const source = `
+    import { Log } from ${JSON.stringify(new URL("../../src/log.ts", import.meta.url).href)};
+    const log = new Log("info");
+    await Deno.stdin.readable.getReader().read();
+    for (let n = 0; n < 10000; n++) log.info("x".repeat(1000));
+    console.log("alive");`;
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["eval", source],
+    stdin: "piped",
+    stdout: "piped",
+    stderr: "piped",
+  }).spawn();
+  await child.stderr.cancel();
+  const writer = child.stdin.getWriter();
+  await writer.write(new Uint8Array(1));
+  await writer.close();
+  strictEqual(new TextDecoder().decode((await child.output()).stdout), "alive\n");
+});
