@@ -25,6 +25,7 @@ export function download({ reader, first }: Opened, transfers: Transfers, log: L
   let left = length ?? Infinity;
   let ended = false;
   let ahead: Promise<Uint8Array<ArrayBuffer>> | undefined;
+  let given: ArrayBuffer | undefined;
   let stop: () => void = () => {};
 
   function end(): void {
@@ -41,6 +42,7 @@ export function download({ reader, first }: Opened, transfers: Transfers, log: L
     const piece = chunk.length > left ? chunk.subarray(0, left) : chunk;
     left -= piece.length;
     if (piece.length > 0) controller.enqueue(piece);
+    given = piece.buffer;
     if (!last) return;
     end();
     if (length === undefined || left === 0) return controller.close();
@@ -64,6 +66,9 @@ export function download({ reader, first }: Opened, transfers: Transfers, log: L
       transfers.add(stop);
     },
     async pull(controller): Promise<void> {
+      // Who asks for more has handed the last chunk on to the runtime, which holds its bytes by
+      // itself: let go of ours now, or tens of megabytes wait for a collection.
+      given?.transfer(0);
       try {
         const chunk = ahead === undefined ? first : await ahead;
         if (ended) return;

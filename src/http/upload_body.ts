@@ -32,10 +32,8 @@ export async function pumpBody(
   { onStop }: BodyStop,
 ): Promise<void> {
   if (request.body === null) return;
-  const reader = request.body.getReader({ mode: "byob" });
-  onStop(() => {
-    reader.cancel().catch(() => {});
-  });
+  const source = sourceOf(request.body);
+  onStop(() => source.cancel());
   const writing: Promise<Uint8Array<ArrayBuffer>>[] = [];
   let buffers = 0;
   let received = 0;
@@ -43,7 +41,7 @@ export async function pumpBody(
     for (let ended = false; !ended;) {
       const buffer = buffers < BUFFERS ? new ArrayBuffer(CHUNK_BYTES) : await returned(writing);
       buffers++;
-      const chunk = await fill(reader, buffer);
+      const chunk = await source.fill(buffer);
       ended = chunk.length < CHUNK_BYTES;
       received += chunk.length;
       if (received > maxBytes) throw tooLarge(maxBytes);
@@ -55,7 +53,7 @@ export async function pumpBody(
     }
     await Promise.all(writing);
   } catch (error) {
-    reader.cancel().catch(() => {});
+    source.cancel();
     await Promise.allSettled(writing);
     throw error;
   }
@@ -67,32 +65,73 @@ async function returned(writing: Promise<Uint8Array<ArrayBuffer>>[]): Promise<Ar
   return bytes?.buffer ?? new ArrayBuffer(CHUNK_BYTES);
 }
 
-/** Fills a buffer as far as the body goes. */
-async function fill(
-  reader: ReadableStreamBYOBReader,
-  buffer: ArrayBuffer,
-): Promise<Uint8Array<ArrayBuffer>> {
-  let filled = 0;
-  let held = buffer;
-  while (filled < CHUNK_BYTES) {
-    const { done, value } = await read(reader, new Uint8Array(held, filled));
-    // Only a reader that was cancelled keeps the buffer.
-    if (value === undefined) throw new BodyLost();
-    held = value.buffer;
-    if (done) break;
-    filled += value.length;
-  }
-  return new Uint8Array(held, 0, filled);
+/** Where a body's bytes come from. */
+interface Source {
+  /** Fills a buffer as far as the body goes, and gives it back. Throws {@link BodyLost}. */
+  fill(buffer: ArrayBuffer): Promise<Uint8Array<ArrayBuffer>>;
+  /** Reads no further. */
+  cancel(): void;
 }
 
-async function read(
-  reader: ReadableStreamBYOBReader,
-  view: Uint8Array<ArrayBuffer>,
-): Promise<ReadableStreamReadResult<Uint8Array<ArrayBuffer>>> {
+/** A body that is still arriving is a stream of bytes; one that had arrived may be one of chunks. */
+function sourceOf(body: ReadableStream<Uint8Array>): Source {
+  let reader: ReadableStreamBYOBReader;
   try {
-    return await reader.read(view);
+    reader = body.getReader({ mode: "byob" });
   } catch {
-    // Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed.
+    return chunkSource(body.getReader());
+  }
+  return {
+    async fill(buffer): Promise<Uint8Array<ArrayBuffer>> {
+      let held = buffer;
+      let filled = 0;
+      while (filled < held.byteLength) {
+        const { done, value } = await orLost(reader.read(new Uint8Array(held, filled)));
+        // Only a reader that was cancelled keeps the buffer.
+        if (value === undefined) throw new BodyLost();
+        held = value.buffer;
+        if (done) break;
+        filled += value.length;
+      }
+      return new Uint8Array(held, 0, filled);
+    },
+    cancel: () => void reader.cancel().catch(() => {}),
+  };
+}
+
+function chunkSource(reader: ReadableStreamDefaultReader<Uint8Array>): Source {
+  let rest = new Uint8Array();
+  let cancelled = false;
+  return {
+    async fill(buffer): Promise<Uint8Array<ArrayBuffer>> {
+      const bytes = new Uint8Array(buffer);
+      let filled = 0;
+      while (filled < bytes.length) {
+        if (rest.length === 0) {
+          const { done, value } = await orLost(reader.read());
+          if (cancelled) throw new BodyLost();
+          if (done) break;
+          rest = new Uint8Array(value);
+        }
+        const piece = rest.subarray(0, bytes.length - filled);
+        bytes.set(piece, filled);
+        filled += piece.length;
+        rest = rest.subarray(piece.length);
+      }
+      return bytes.subarray(0, filled);
+    },
+    cancel(): void {
+      cancelled = true;
+      reader.cancel().catch(() => {});
+    },
+  };
+}
+
+/** Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed. */
+async function orLost<T>(reading: Promise<T>): Promise<T> {
+  try {
+    return await reading;
+  } catch {
     throw new BodyLost();
   }
 }

@@ -21,6 +21,7 @@ export const SYMBOLS: Tables = {
 export type Tables =
   & typeof CORE_SYMBOLS
   & typeof EXEC_SYMBOLS
+  & typeof FILE_SYMBOLS
   & typeof STREAM_SYMBOLS
   & typeof SYSTEM_SYMBOLS;
 

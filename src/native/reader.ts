@@ -58,7 +58,7 @@ export class Reader implements Disposable {
   /** Measures a directory and opens it as an archive. Throws `TransferError`. */
   static openTree(core: Core, path: string, limits: TreeLimits): Promise<Opened> {
     const name = new TextEncoder().encode(path);
-    const { members, bytes } = limits;
+    const [members, bytes] = [BigInt(limits.members), BigInt(limits.bytes)];
     return Reader.#open(
       core,
       (out, token) =>

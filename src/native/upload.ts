@@ -37,7 +37,7 @@ export class Upload {
         name,
         name.length,
         mode ?? -1,
-        reserveBytes,
+        BigInt(reserveBytes),
         spool,
         spool.length,
         token,
@@ -55,7 +55,7 @@ export class Upload {
       core.symbols.guestd_upload_tree(
         name,
         name.length,
-        reserveBytes,
+        BigInt(reserveBytes),
         spool,
         spool.length,
         token,
@@ -82,7 +82,7 @@ export class Upload {
    */
   async finish(limits: TreeLimits = { members: 0, bytes: 0 }): Promise<void> {
     const { symbols } = this.#core;
-    const { members, bytes } = limits;
+    const [members, bytes] = [BigInt(limits.members), BigInt(limits.bytes)];
     await transfer(
       this.#core,
       (token) => symbols.guestd_upload_finish(this.#handle, members, bytes, token),
