@@ -97,6 +97,9 @@ impl Walk {
                 continue;
             };
             self.path.truncate(above);
+            if self.path.len() < above {
+                self.path.push(b'/');
+            }
             if key.last() == Some(&b'/') {
                 key.pop();
             }
