@@ -43,7 +43,10 @@ export interface ReadConfig {
   readonly warnings: readonly string[];
 }
 
-/** Makes the configuration from the environment. What does not parse keeps its default and gives a warning. */
+/**
+ * Makes the configuration from the environment. What does not parse keeps its default and gives a
+ * warning.
+ */
 export function readConfig(env: (name: string) => string | undefined): ReadConfig {
   const warnings: string[] = [];
 

@@ -13,8 +13,8 @@ export type LogFields = Readonly<Record<string, string | number | bigint | boole
 export type LogSink = (bytes: Uint8Array) => number;
 
 /**
- * Writes one JSON object a line, `time`, `level` and `msg` before the fields. It never throws: a daemon that dies
- * because nobody reads its log is worse than a log with a hole.
+ * Writes one JSON object a line, `time`, `level` and `msg` before the fields. It never throws: a
+ * daemon that dies because nobody reads its log is worse than a log with a hole.
  */
 export class Log {
   readonly #threshold: number;
@@ -23,7 +23,9 @@ export class Log {
   /** Whether the last line broke off; the next one then begins with a line end of its own. */
   #torn = false;
 
-  /** Makes a log that drops what is below `level`; the sink is standard error unless told otherwise. */
+  /**
+   * Makes a log that drops what is below `level`; the sink is standard error unless told otherwise.
+   */
   constructor(level: LogLevel, sink: LogSink = (bytes) => Deno.stderr.writeSync(bytes)) {
     this.#threshold = LOG_LEVELS.indexOf(level);
     this.#sink = sink;

@@ -1,7 +1,8 @@
 //! Events for TypeScript, taken in batches by the one call that is parked here.
 
+use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What an event is about.
 #[repr(u32)]
@@ -52,7 +53,23 @@ impl Event {
 struct State {
     queue: VecDeque<Event>,
     pending: HashSet<(Kind, u32)>,
+    /// A call is parked and was not told yet.
+    parked: bool,
     closed: bool,
+}
+
+impl State {
+    fn push(&mut self, kind: Kind, token: u32, status: i32, value: i64) {
+        if kind == Kind::Operation || self.pending.insert((kind, token)) {
+            self.queue.push_back(Event {
+                kind,
+                token,
+                status,
+                reserved: 0,
+                value,
+            });
+        }
+    }
 }
 
 /// The queue between native threads and the parked call.
@@ -65,31 +82,25 @@ pub struct Wake {
 impl Wake {
     /// Says that `token` changed; said twice before it is taken, it is told once.
     pub fn notify(&self, kind: Kind, token: u32) {
-        let mut state = self.lock();
-        if state.pending.insert((kind, token)) {
-            state.queue.push_back(Event {
-                kind,
-                token,
-                status: 0,
-                reserved: 0,
-                value: 0,
-            });
-            self.filled.notify_one();
-        }
+        self.lock().push(kind, token, 0, 0);
+        self.flush();
     }
 
     /// Ends the operation that the caller named `token`.
     pub fn complete(&self, token: u32, status: i32, value: i64) {
+        self.lock().push(Kind::Operation, token, status, value);
+        self.flush();
+    }
+
+    /// Tells the parked call of what was queued.
+    fn flush(&self) {
         let mut state = self.lock();
-        let kind = Kind::Operation;
-        state.queue.push_back(Event {
-            kind,
-            token,
-            status,
-            reserved: 0,
-            value,
-        });
-        self.filled.notify_one();
+        let tell = !state.queue.is_empty() && std::mem::take(&mut state.parked);
+        // Told without the lock, or the one who wakes would wait for it.
+        drop(state);
+        if tell {
+            self.filled.notify_one();
+        }
     }
 
     /// Blocks until there is an event or the queue is closed; writes as many as fit into `out`.
@@ -97,11 +108,13 @@ impl Wake {
     pub fn wait(&self, out: &mut [u8]) -> Option<usize> {
         let mut state = self.lock();
         while state.queue.is_empty() && !state.closed {
+            state.parked = true;
             state = self
                 .filled
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
         }
+        state.parked = false;
         let room = out.len() / EVENT_SIZE;
         let count = room.min(state.queue.len());
         for slot in out.chunks_exact_mut(EVENT_SIZE).take(count) {
@@ -124,6 +137,42 @@ impl Wake {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// One thread's events, told together: each waking of the parked call costs JavaScript a turn.
+///
+/// Invariant: between [`Outbox::flush`]es events are queued for the parked call, which learns of
+/// them at the next one at the latest.
+pub struct Outbox {
+    wake: Arc<Wake>,
+    unsent: Cell<bool>,
+}
+
+impl Outbox {
+    /// An outbox of its own for a thread that flushes it before it sleeps.
+    pub fn new(wake: Arc<Wake>) -> Self {
+        let unsent = Cell::new(false);
+        Self { wake, unsent }
+    }
+
+    /// As [`Wake::notify`], told at the next flush.
+    pub fn notify(&self, kind: Kind, token: u32) {
+        self.wake.lock().push(kind, token, 0, 0);
+        self.unsent.set(true);
+    }
+
+    /// As [`Wake::complete`], told at the next flush.
+    pub fn complete(&self, token: u32, status: i32, value: i64) {
+        self.wake.lock().push(Kind::Operation, token, status, value);
+        self.unsent.set(true);
+    }
+
+    /// Tells the parked call of all that was queued here.
+    pub fn flush(&self) {
+        if self.unsent.take() {
+            self.wake.flush();
+        }
     }
 }
 
@@ -161,6 +210,24 @@ mod tests {
         wake.complete(1, 0, 5);
         wake.complete(1, 0, -6);
         assert_eq!(take(&wake), vec![(1, 1, 5), (1, 1, -6)]);
+    }
+
+    #[test]
+    fn a_parked_call_is_woken_by_a_flush_and_then_takes_all() {
+        let wake = Arc::new(Wake::default());
+        let outbox = Outbox::new(Arc::clone(&wake));
+        let parked = std::thread::spawn({
+            let wake = Arc::clone(&wake);
+            move || take(&wake)
+        });
+        while !wake.lock().parked {
+            std::thread::yield_now();
+        }
+        outbox.notify(Kind::Readable, 1);
+        outbox.complete(2, 0, 3);
+        assert!(wake.lock().parked);
+        outbox.flush();
+        assert_eq!(parked.join().unwrap(), vec![(3, 1, 0), (1, 2, 3)]);
     }
 
     #[test]

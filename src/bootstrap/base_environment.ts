@@ -1,4 +1,7 @@
-/** The environment that the run hook gives to every later exec. Every entry is one that execve can carry. */
+/**
+ * The environment that the run hook gives to every later exec. Every entry is one that execve can
+ * carry.
+ */
 export class BaseEnvironment {
   #entries: ReadonlyMap<string, string> = new Map();
 

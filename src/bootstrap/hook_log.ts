@@ -1,7 +1,9 @@
 import type { HookName } from "../contract/hooks.ts";
 import type { HookObservation } from "../contract/system.ts";
 
-/** Entries that are kept; a guest process can forge later ones but never push out an earlier one. */
+/**
+ * Entries that are kept; a guest process can forge later ones but never push out an earlier one.
+ */
 const CAPACITY = 64;
 
 /** The first invocations of hooks, oldest first; later ones are only counted. */

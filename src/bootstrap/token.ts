@@ -27,8 +27,8 @@ export class AgentToken {
 }
 
 /**
- * Compares without leaving early, so that the time tells nothing but the lengths. node:crypto has the same, for 14 ms
- * and 9 MB at start.
+ * Compares without leaving early, so that the time tells nothing but the lengths. node:crypto has
+ * the same, for 14 ms and 9 MB at start.
  */
 function equalInConstantTime(secret: Uint8Array, presented: Uint8Array): boolean {
   if (secret.length !== presented.length) return false;

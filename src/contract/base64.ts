@@ -1,6 +1,8 @@
 import { Mismatch } from "./schema.ts";
 
-/** Strict base64: standard alphabet, padded, no white space. Throws {@link Mismatch} naming `field`. */
+/**
+ * Strict base64: standard alphabet, padded, no white space. Throws {@link Mismatch} naming `field`.
+ */
 export function decodeBase64(encoded: string, field: string): Uint8Array<ArrayBuffer> {
   // V8's strict decoder accepts white space, so it is looked for here.
   if (!/[\t\n\f\r ]/.test(encoded)) {

@@ -56,7 +56,9 @@ const DEFINITIONS: readonly Published[] = [
   ERROR_BODY,
 ];
 
-/** The document of `GET /v1/schema`, rendered from the rows that route and the schemas that decode. */
+/**
+ * The document of `GET /v1/schema`, rendered from the rows that route and the schemas that decode.
+ */
 export function schemaDocument(options: DocumentOptions): JsonObject {
   return {
     $schema: "https://json-schema.org/draft/2020-12/schema",

@@ -279,7 +279,10 @@ export interface StdinWrite {
   readonly eof: boolean;
 }
 
-/** Decodes a stdin body; throws the {@link Refusal} `malformed_request`. The size is the caller's to check. */
+/**
+ * Decodes a stdin body; throws the {@link Refusal} `malformed_request`. The size is the caller's to
+ * check.
+ */
 export function decodeStdin(bytes: Uint8Array): StdinWrite {
   return refusing(() => {
     const { data_b64, signal } = STDIN_REQUEST.decode(parseJson(bytes, BODY), BODY);

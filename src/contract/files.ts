@@ -57,7 +57,9 @@ export const FILE_READ_QUERY: QuerySchema<FileReadQuery> = query<FileReadQuery>(
   },
 );
 
-/** Decodes the query of a file write or tar route; throws a {@link PlainRefusal} with status 400. */
+/**
+ * Decodes the query of a file write or tar route; throws a {@link PlainRefusal} with status 400.
+ */
 export function decodeFsQuery(source: QuerySource): FsQuery {
   return refusingPlainly(() => FS_QUERY.read(source));
 }

@@ -97,7 +97,9 @@ export const RUN_HOOK: Schema<RunHook> = define(
   }),
 );
 
-/** Decodes the body of the run hook; throws a `PlainRefusal` with status 400 that quotes no value. */
+/**
+ * Decodes the body of the run hook; throws a `PlainRefusal` with status 400 that quotes no value.
+ */
 export function decodeRunHook(bytes: Uint8Array): DecodedRunHook {
   return refusingPlainly(() => {
     const envelope = RUN_HOOK_ENVELOPE.decode(parseJson(bytes, BODY), BODY);

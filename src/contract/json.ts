@@ -1,8 +1,8 @@
 import { Mismatch } from "./schema.ts";
 
 /**
- * Bodies below this many bytes are parsed unseen: whatever they hold, it takes less than some 60 bytes of heap for
- * each byte. Larger ones are looked through first.
+ * Bodies below this many bytes are parsed unseen: whatever they hold, it takes less than some 60
+ * bytes of heap for each byte. Larger ones are looked through first.
  */
 const TRUSTED_BYTES = 128 * 1024;
 const MAX_DEPTH = 512;
@@ -22,8 +22,8 @@ const CLOSE_BRACE = 0x7d;
 const utf8 = new TextDecoder("utf-8", { fatal: true });
 
 /**
- * Parses a body as JSON. Throws {@link Mismatch} naming `what` when it is not UTF-8, not JSON, or made to exhaust
- * memory: sixteen MiB of brackets would otherwise take half a gigabyte of heap.
+ * Parses a body as JSON. Throws {@link Mismatch} naming `what` when it is not UTF-8, not JSON, or
+ * made to exhaust memory: sixteen MiB of brackets would otherwise take half a gigabyte of heap.
  */
 export function parseJson(bytes: Uint8Array, what: string): unknown {
   if (bytes.length > TRUSTED_BYTES) refuseBombs(bytes, what);

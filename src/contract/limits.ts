@@ -1,4 +1,7 @@
-/** The limits of the protocol under their wire names; the schema document publishes the values in force. */
+/**
+ * The limits of the protocol under their wire names; the schema document publishes the values in
+ * force.
+ */
 export interface Limits {
   /** Bytes of a request body: exec start, file write, tar upload on the wire. */
   readonly max_body_bytes: number;

@@ -41,7 +41,10 @@ export const ROUTE_NAMES = [
 /** Name of a route. */
 export type RouteName = (typeof ROUTE_NAMES)[number];
 
-/** Who may call a route: the holder of the token, anyone, or the platform, which holds no credential. */
+/**
+ * Who may call a route: the holder of the token, anyone, or the platform, which holds no
+ * credential.
+ */
 export type Auth = "Bearer" | "Open" | "PlatformHook";
 
 /** What a request or a response carries. */

@@ -1,6 +1,7 @@
 /**
- * Schemas of the wire: each carries its JSON Schema for publication and decodes what it describes, so that what is
- * published and what is accepted come from one place. A decoder's error names field and kind, never a value.
+ * Schemas of the wire: each carries its JSON Schema for publication and decodes what it describes,
+ * so that what is published and what is accepted come from one place. A decoder's error names field
+ * and kind, never a value.
  */
 
 /** What a JSON Schema may hold; uint64 bounds need bigint. */
@@ -41,7 +42,9 @@ export interface Schema<T> extends Published {
   decode(value: unknown, field: string): T;
 }
 
-/** A value that its schema does not describe. The message names field and kind and quotes nothing. */
+/**
+ * A value that its schema does not describe. The message names field and kind and quotes nothing.
+ */
 export class Mismatch extends Error {
   /** Makes an error with a complete sentence. */
   constructor(sentence: string) {
@@ -61,7 +64,9 @@ export interface TextRules {
   readonly choices?: readonly string[];
   /** When true the string must not be empty. */
   readonly nonEmpty?: boolean;
-  /** When true the string must be something that a C string can carry: no NUL, no lone surrogate. */
+  /**
+   * When true the string must be something that a C string can carry: no NUL, no lone surrogate.
+   */
   readonly cString?: boolean;
   /** When true the string must hold no lone surrogate. */
   readonly wellFormed?: boolean;

@@ -33,7 +33,10 @@ export function list<T>(items: Schema<T>): Schema<readonly T[]> {
   };
 }
 
-/** An object that maps names to `values`. Decoded into a Map, where `__proto__` is a name like any other. */
+/**
+ * An object that maps names to `values`. Decoded into a Map, where `__proto__` is a name like any
+ * other.
+ */
 export function dictionary<T>(
   values: Schema<T>,
   names?: Schema<string>,
@@ -80,7 +83,10 @@ export function optional<T>(schema: Schema<T>, description?: string): Field<T | 
   return makeField<T | undefined>(schema, false, description, () => undefined);
 }
 
-/** A field that has the value of `fallback` when missing; `shown` is that value in the published schema. */
+/**
+ * A field that has the value of `fallback` when missing; `shown` is that value in the published
+ * schema.
+ */
 export function withDefault<T>(
   schema: Schema<T>,
   fallback: () => T,

@@ -1,6 +1,24 @@
 /** The longest span that setTimeout takes, in milliseconds. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
+/** Time, as the collector needs it. */
+export interface Clock {
+  /** Milliseconds on a clock that never goes back. */
+  readonly nowMs: () => number;
+  /** Calls `run` after `ms`; the function it returns takes that back. */
+  readonly after: (ms: number, run: () => void) => () => void;
+}
+
+/** The clock that wall-clock jumps do not touch; its timers keep no process alive. */
+const MONOTONIC: Clock = {
+  nowMs: () => performance.now(),
+  after: (ms, run) => {
+    const timer = setTimeout(run, ms);
+    Deno.unrefTimer(timer);
+    return () => clearTimeout(timer);
+  },
+};
+
 /**
  * Forgets entries a fixed time after they were given, by one timer for all.
  *
@@ -10,45 +28,40 @@ const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 export class Collector<T> implements Disposable {
   readonly #ttlMs: number;
   readonly #collect: (entry: T) => void;
-  readonly #now: () => number;
+  readonly #clock: Clock;
   #due: { readonly atMs: number; readonly entry: T }[] = [];
-  #timer: ReturnType<typeof setTimeout> | undefined;
+  #disarm: (() => void) | undefined;
 
-  /** Calls `collect` with each entry `ttlMs` after it was given. `now` is in milliseconds. */
-  constructor(
-    ttlMs: number,
-    collect: (entry: T) => void,
-    now: () => number = () => performance.now(),
-  ) {
+  /** Calls `collect` with each entry `ttlMs` after it was given. */
+  constructor(ttlMs: number, collect: (entry: T) => void, clock: Clock = MONOTONIC) {
     this.#ttlMs = ttlMs;
     this.#collect = collect;
-    this.#now = now;
+    this.#clock = clock;
   }
 
   /** Gives an entry. */
   add(entry: T): void {
-    this.#due.push({ atMs: this.#now() + this.#ttlMs, entry });
-    if (this.#timer === undefined) this.#arm();
+    this.#due.push({ atMs: this.#clock.nowMs() + this.#ttlMs, entry });
+    if (this.#disarm === undefined) this.#arm();
   }
 
   /** Collects nothing any more. */
   [Symbol.dispose](): void {
-    clearTimeout(this.#timer);
-    this.#timer = undefined;
+    this.#disarm?.();
+    this.#disarm = undefined;
     this.#due = [];
   }
 
   #arm(): void {
     const [first] = this.#due;
     if (first === undefined) return;
-    const wait = Math.min(Math.max(first.atMs - this.#now(), 0), MAX_TIMEOUT_MS);
-    this.#timer = setTimeout(() => this.#sweep(), wait);
-    Deno.unrefTimer(this.#timer);
+    const wait = Math.min(Math.max(first.atMs - this.#clock.nowMs(), 0), MAX_TIMEOUT_MS);
+    this.#disarm = this.#clock.after(wait, () => this.#sweep());
   }
 
   #sweep(): void {
-    this.#timer = undefined;
-    const now = this.#now();
+    this.#disarm = undefined;
+    const now = this.#clock.nowMs();
     const found = this.#due.findIndex(({ atMs }) => atMs > now);
     const due = this.#due.splice(0, found === -1 ? this.#due.length : found);
     for (const { entry } of due) this.#collect(entry);

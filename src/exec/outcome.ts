@@ -1,5 +1,10 @@
 import { outcomeFrame, type OutcomeHead } from "../contract/outcome.ts";
-import type { NativeExec } from "../native/exec.ts";
+
+/** Where captured output is read: an exec of the core. */
+export interface CapturedOutput {
+  /** Copies from `offset` of stdout (0) or stderr (1) as much as fits; 0 is the end. */
+  output(stream: 0 | 1, offset: number, out: Uint8Array<ArrayBuffer>): number;
+}
 
 /** How much captured output is decoded at a time, in bytes. */
 const PIECE_BYTES = 64 * 1024;
@@ -8,7 +13,7 @@ const PIECE_BYTES = 64 * 1024;
  * The text of a poll response with its outcome, piece by piece: captured output is decoded as
  * UTF-8 (U+FFFD for each bad sequence, a BOM kept) and escaped on the way.
  */
-export function* outcomePieces(head: OutcomeHead, exec: NativeExec): Generator<string> {
+export function* outcomePieces(head: OutcomeHead, exec: CapturedOutput): Generator<string> {
   const [before, between, behind] = outcomeFrame(head);
   yield before;
   yield* escaped(exec, 0);
@@ -18,7 +23,7 @@ export function* outcomePieces(head: OutcomeHead, exec: NativeExec): Generator<s
 }
 
 /** A captured stream as the contents of a JSON string. */
-function* escaped(exec: NativeExec, stream: 0 | 1): Generator<string> {
+function* escaped(exec: CapturedOutput, stream: 0 | 1): Generator<string> {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   const piece = new Uint8Array(PIECE_BYTES);
   for (let offset = 0;;) {

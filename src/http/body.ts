@@ -21,8 +21,8 @@ export class BodyLost extends Error {
 }
 
 /**
- * Body of a start. Throws 413 above `max_body_bytes`, `spawn_failed` above 16 MiB once all of it was dropped, and
- * {@link BodyLost}.
+ * Body of a start. Throws 413 above `max_body_bytes`, `spawn_failed` above 16 MiB once all of it
+ * was dropped, and {@link BodyLost}.
  */
 export async function readStartBody(request: Request, limits: Limits): Promise<Uint8Array> {
   const body = await readBody(request, START_BYTES, limits.max_body_bytes);
@@ -53,8 +53,9 @@ export async function readRunHookBody(request: Request): Promise<Uint8Array> {
 }
 
 /**
- * Reads a body and keeps up to `keepBytes` of it. A larger one is read on and dropped, up to `maxBytes`; one that is
- * declared larger than that is refused unread, and an undeclared one as soon as it passes.
+ * Reads a body and keeps up to `keepBytes` of it. A larger one is read on and dropped, up to
+ * `maxBytes`; one that is declared larger than that is refused unread, and an undeclared one as
+ * soon as it passes.
  */
 export async function readBody(
   request: Request,
@@ -68,9 +69,9 @@ export async function readBody(
     if (declared !== undefined && declared <= Math.min(keepBytes, maxBytes)) {
       return await request.bytes();
     }
-    return await collect(request.body.getReader(), keepBytes, maxBytes);
+    return await collect(request, request.body.getReader(), keepBytes, maxBytes);
   } catch {
-    // Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed.
+    // Deno's errors carry nothing worth keeping: bytes ended early or chunks were malformed.
     throw new BodyLost();
   }
 }
@@ -81,7 +82,25 @@ export function declaredLength(request: Request): number | undefined {
   return header === null ? undefined : Number(header);
 }
 
+const abandoned = new WeakSet<Request>();
+
+/** Gives up a body in its middle: what is still to come is not worth its connection. */
+export function abandonBody(
+  request: Request,
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+): void {
+  abandoned.add(request);
+  // Not awaited: the answer never waits for body bytes.
+  reader.cancel().catch(() => {});
+}
+
+/** Whether {@link abandonBody} was called for the request. */
+export function wasAbandoned(request: Request): boolean {
+  return abandoned.has(request);
+}
+
 async function collect(
+  request: Request,
   reader: ReadableStreamDefaultReader<Uint8Array>,
   keepBytes: number,
   maxBytes: number,
@@ -91,8 +110,7 @@ async function collect(
   for (let next = await reader.read(); !next.done; next = await reader.read()) {
     received += next.value.length;
     if (received > maxBytes) {
-      // Not awaited: the answer never waits for body bytes.
-      reader.cancel().catch(() => {});
+      abandonBody(request, reader);
       return "too large";
     }
     if (received > keepBytes) chunks = [];

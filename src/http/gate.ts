@@ -9,7 +9,8 @@ export interface TokenSource {
 }
 
 /**
- * The answer to a Bearer request that may not pass, or undefined. Looks at the `Authorization` header alone.
+ * The answer to a Bearer request that may not pass, or undefined. Looks at the `Authorization`
+ * header alone.
  *
  * Deno joins two headers to one value with ", " between them, which no installed token equals.
  */

@@ -2,8 +2,8 @@ import type { QuerySource } from "../contract/query.ts";
 import { Mismatch } from "../contract/schema.ts";
 
 /**
- * A raw query as `application/x-www-form-urlencoded`: `+` is a space, the first of repeated names counts, unknown
- * names are ignored whatever they hold.
+ * A raw query as `application/x-www-form-urlencoded`: `+` is a space, the first of repeated names
+ * counts, unknown names are ignored whatever they hold.
  */
 export class Query implements QuerySource {
   readonly #raw: string;
@@ -13,7 +13,9 @@ export class Query implements QuerySource {
     this.#raw = raw;
   }
 
-  /** The first value of `name`; throws {@link Mismatch} when its escapes are malformed or not UTF-8. */
+  /**
+   * The first value of `name`; throws {@link Mismatch} when its escapes are malformed or not UTF-8.
+   */
   text(name: string): string | undefined {
     for (const pair of this.#raw.split("&")) {
       const equals = pair.indexOf("=");

@@ -13,7 +13,10 @@ interface Pattern {
   readonly segments: readonly string[];
 }
 
-/** The rows by their patterns. Paths are matched raw: no folding, no merging, no decoding but of the id. */
+/**
+ * The rows by their patterns. Paths are matched raw: no folding, no merging, no decoding but of the
+ * id.
+ */
 export class Roster {
   readonly #patterns: readonly Pattern[];
 

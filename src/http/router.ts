@@ -26,7 +26,10 @@ export interface Call {
   readonly info: Deno.ServeHandlerInfo;
 }
 
-/** Answers one route. May throw a `Refusal`, a `PlainRefusal` or a `Mismatch`; all else is an unexpected failure. */
+/**
+ * Answers one route. May throw a `Refusal`, a `PlainRefusal` or a `Mismatch`; all else is an
+ * unexpected failure.
+ */
 export type Handler = (call: Call) => Response | Promise<Response>;
 
 /** One handler for each route. */
@@ -98,7 +101,7 @@ export function createRouter(options: RouterOptions): Router {
       const response = await answer(request, info);
       // After an upgrade the request is no longer there to be looked at.
       if (response.status === 101) return finish(response, false);
-      const close = await drainBody(request, limits.max_drain_bytes);
+      const close = drainBody(request, limits.max_drain_bytes);
       return finish(response, close || options.draining?.() === true);
     },
     onError(error: unknown): Response {
@@ -128,7 +131,9 @@ function answerMismatch(error: Mismatch, row: RouteRow): Response {
     : text(400, error.message);
 }
 
-/** The answer to a failure that nobody foresaw. A hook that is not answered with 200 kills the VM. */
+/**
+ * The answer to a failure that nobody foresaw. A hook that is not answered with 200 kills the VM.
+ */
 function answerFailure(row: RouteRow): Response {
   const detail = "the daemon failed unexpectedly; its log says where";
   if (row.name === "exec_start") return json(500, new Refusal("spawn_failed", detail).body());

@@ -1,7 +1,9 @@
 import { encodeJson } from "../contract/json.ts";
 import type { ExitEvent, GapEvent, StreamKind } from "../contract/stream.ts";
 
-/** Headers of a stream's answer: nothing between daemon and caller may keep or collect the events. */
+/**
+ * Headers of a stream's answer: nothing between daemon and caller may keep or collect the events.
+ */
 export const SSE_HEADERS: Readonly<Record<string, string>> = {
   "content-type": "text/event-stream",
   "cache-control": "no-cache",
@@ -10,7 +12,10 @@ export const SSE_HEADERS: Readonly<Record<string, string>> = {
 
 const encoder = new TextEncoder();
 const OUTPUT_END = encoder.encode('"}\n\n');
-/** The longest `output` frame without its chunk: a uint64 has 20 digits, both kinds have six letters. */
+/**
+ * The longest `output` frame without its chunk: a uint64 has 20 digits, both kinds have six
+ * letters.
+ */
 const OUTPUT_OVERHEAD =
   `event: output\ndata: {"offset":${2n ** 64n},"stream":"stdout","output":""}\n\n`.length;
 
@@ -20,9 +25,9 @@ export function outputFrameBound(chunkBytes: number): number {
 }
 
 /**
- * Writes an `output` frame into `target` at byte `at` and returns the bytes written. There must be room for
- * {@link outputFrameBound} of the chunk. Some 5 GB/s: head and base64 are encoded apart, which spares the
- * concatenation of one long string.
+ * Writes an `output` frame into `target` at byte `at` and returns the bytes written. There must be
+ * room for {@link outputFrameBound} of the chunk. Some 5 GB/s: head and base64 are encoded apart,
+ * which spares the concatenation of one long string.
  */
 export function writeOutputFrame(
   target: Uint8Array,

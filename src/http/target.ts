@@ -7,10 +7,12 @@ export interface Target {
 }
 
 /**
- * Cuts `url`, which Deno puts together as scheme, Host header and raw target, or in absolute form as it was sent.
- * Undefined when an authority is not host[:port]: the cut would fall in the wrong place.
+ * Cuts `url`, which Deno puts together as scheme, Host header and raw target, or in absolute form
+ * as it was sent. Undefined when an authority is not host[:port]: the cut would fall in the wrong
+ * place.
  *
- * `new URL` would fold dot segments, drop tabs and turn backslashes, and a `#` begins no fragment on the wire.
+ * `new URL` would fold dot segments, drop tabs and turn backslashes, and a `#` begins no fragment
+ * on the wire.
  */
 export function cutTarget(url: string, host: string | null): Target | undefined {
   // An empty Host is valid; Deno then puts its own address.

@@ -23,6 +23,7 @@ import { json, text } from "./answers.ts";
 import { within } from "./await_event.ts";
 import { LogLines } from "./log_lines.ts";
 import { fdCount, residentBytes, threadCount } from "./proc.ts";
+import { Published, type PublishedDocument } from "./published.ts";
 import { RawConnection } from "./raw_http.ts";
 import { SseStream, type StreamRest } from "./sse.ts";
 
@@ -70,6 +71,7 @@ export class Daemon implements AsyncDisposable {
   readonly #child: Deno.ChildProcess;
   readonly #client = Deno.createHttpClient({});
   #port = 0;
+  #published: Published | undefined;
   /** Once a test has ended the daemon itself, its exit code is that test's business. */
   #endedByTest = false;
 
@@ -99,6 +101,7 @@ export class Daemon implements AsyncDisposable {
     try {
       const line = await daemon.log.until("the daemon listen", ({ msg }) => msg === "listening");
       daemon.#port = Number(line["port"]);
+      daemon.#published = new Published(await json(await daemon.fetch("/v1/schema")));
       return daemon;
     } catch (error) {
       daemon.signal("SIGKILL");
@@ -149,7 +152,16 @@ export class Daemon implements AsyncDisposable {
     return await this.post(`${HOOK_PREFIX}/${name}`, body, { headers: { authorization: "" } });
   }
 
-  /** Fetches a path with the token, if there is one; an `authorization` header of the caller's own wins, empty none. */
+  /** What it publishes at `/v1/schema`. */
+  get document(): PublishedDocument {
+    if (this.#published === undefined) throw new Error("Cannot see the schema: not fetched yet");
+    return this.#published.document;
+  }
+
+  /**
+   * Fetches a path with the token, if there is one; an `authorization` header of the caller's own wins, empty none.
+   * Throws where the answer is none that the daemon's schema announces.
+   */
   async fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.token !== undefined && !headers.has("authorization")) {
@@ -157,7 +169,9 @@ export class Daemon implements AsyncDisposable {
     }
     if (headers.get("authorization") === "") headers.delete("authorization");
     const answer = fetch(this.url + path, { ...init, headers, client: this.#client });
-    return await within(`an answer to ${init.method ?? "GET"} ${path}`, answer);
+    const method = init.method ?? "GET";
+    const response = await within(`an answer to ${method} ${path}`, answer);
+    return await this.#published?.checked(method, path, response) ?? response;
   }
 
   /** Posts bytes or a string as they are, anything else as JSON, undefined as no body. */
@@ -209,7 +223,8 @@ export class Daemon implements AsyncDisposable {
     const query = offset === undefined ? "" : `?offset=${offset}`;
     const response = await this.fetch(execPath(id, "stream") + query);
     if (response.status !== 200 || response.body === null) await text(response, -1);
-    return new SseStream(response.body as ReadableStream<Uint8Array>);
+    const body = response.body as ReadableStream<Uint8Array>;
+    return new SseStream(body, (event) => this.#published?.checkEvent(event));
   }
 
   /** Follows the stream from the start to its end: the way to wait for a command. */

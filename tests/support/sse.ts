@@ -130,12 +130,14 @@ export class SseParser {
 export class SseStream implements AsyncDisposable {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
   readonly #parser = new SseParser();
+  readonly #check: (event: SseEvent) => void;
   #ready: SseItem[] = [];
   #ended = false;
 
-  /** Takes the body over; nothing is read before the first `next`. */
-  constructor(body: ReadableStream<Uint8Array>) {
+  /** Takes the body over; nothing is read before the first `next`. `check` sees every event and may throw. */
+  constructor(body: ReadableStream<Uint8Array>, check: (event: SseEvent) => void = () => {}) {
     this.#reader = body.getReader();
+    this.#check = check;
   }
 
   /** The next item, comments included; undefined after the end of the body. */
@@ -157,7 +159,10 @@ export class SseStream implements AsyncDisposable {
     for (;;) {
       const item = await this.nextItem();
       if (item === undefined) return undefined;
-      if (item.kind === "event") return decodeExecEvent(item);
+      if (item.kind === "event") {
+        this.#check(item);
+        return decodeExecEvent(item);
+      }
     }
   }
 

@@ -3,7 +3,14 @@ import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
 import { BodyLost, readRunHookBody, readStartBody, readStdinBody } from "../../src/http/body.ts";
 import { json } from "../../src/http/respond.ts";
 import type { Handlers } from "../../src/http/router.ts";
-import { bodyText, header, RawConnection, type RawResponse, request } from "../support/raw_http.ts";
+import {
+  bodyText,
+  header,
+  headerValues,
+  RawConnection,
+  type RawResponse,
+  request,
+} from "../support/raw_http.ts";
 import { AUTHORIZED, PREFIX, RouterFixture } from "./http_fixture.ts";
 
 const MIB = 1024 * 1024;
@@ -20,6 +27,12 @@ const HEALTH = request("GET", "/v1/health");
 
 function head(method: string, path: string, ...headers: (readonly [string, string])[]): Uint8Array {
   return request(method, path, headers);
+}
+
+/** Deno 2.9.5 may add a close of its own to ours. */
+function saysClose(response: RawResponse): void {
+  const values = headerValues(response, "connection");
+  ok(values.length > 0 && values.every((value) => value === "close"), values.join());
 }
 
 Deno.test("a refused request with a small body keeps its connection", async () => {
@@ -48,23 +61,23 @@ Deno.test("the answer never waits for a body that does not come", async () => {
     await connection.send(head("POST", path, ["Content-Length", length]));
     const refused = await connection.response();
     strictEqual(refused.status, status);
-    strictEqual(header(refused, "connection"), "close");
+    if (Number(length) > DEFAULT_LIMITS.max_drain_bytes) saysClose(refused);
   }
   using connection = await RawConnection.open(fixture.port);
   await connection.send(head("POST", "/v1/exec/start", ["Transfer-Encoding", "chunked"]));
-  strictEqual(header(await connection.response(), "connection"), "close");
+  saysClose(await connection.response());
 });
 
 Deno.test("a larger or chunked body of a refused request closes its connection, also if complete", async () => {
   await using fixture = new RouterFixture({ limits: { max_drain_bytes: 4 } });
   using larger = await RawConnection.open(fixture.port);
   strictEqual(header(await larger.ask("POST", "/nowhere", [], "1234"), "connection"), undefined);
-  strictEqual(header(await larger.ask("POST", "/nowhere", [], "12345"), "connection"), "close");
+  saysClose(await larger.ask("POST", "/nowhere", [], "12345"));
   using chunked = await RawConnection.open(fixture.port);
   await chunked.send(
     "POST /nowhere HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n",
   );
-  strictEqual(header(await chunked.response(), "connection"), "close");
+  saysClose(await chunked.response());
 });
 
 Deno.test("what is sent after an early answer is swallowed, and the peer closes at its end", async () => {
@@ -93,7 +106,7 @@ Deno.test("a start body is read up to 16 MiB, dropped up to max_body_bytes, refu
   const refused = await connection.response();
   strictEqual(refused.status, 413);
   strictEqual(header(refused, "content-type"), "text/plain; charset=utf-8");
-  strictEqual(header(refused, "connection"), "close");
+  saysClose(refused);
 });
 
 Deno.test("a chunked body counts as it comes", async () => {
@@ -116,6 +129,7 @@ Deno.test("a chunked body counts as it comes", async () => {
     const response = await connection.response();
     strictEqual(response.status, status, path);
     if (status === 200) strictEqual(bodyText(response), String(bytes));
+    if (status === 413 || status === 400) saysClose(response);
     if (slug !== undefined) strictEqual(JSON.parse(bodyText(response)).error, slug);
   }
 });

@@ -117,10 +117,9 @@ impl Actor {
             let deadline = boottime_ns().saturating_add(ctx.spans.linger_ns);
             ctx.timers.set(self.id(), Timer::Linger, Some(deadline));
         }
-        if self.reap && !self.timed_out {
+        self.settle(ctx);
+        if self.reap && !self.timed_out && self.may_signal() {
             self.escalate(ctx.spans.grace_ns, None, ctx);
-        } else {
-            self.settle(ctx);
         }
     }
 
@@ -147,7 +146,7 @@ impl Actor {
             Timer::Grace => self.grace_over(ctx),
             Timer::Stdin => self.stdin_late(ctx),
             Timer::Hold => self.hold_over(ctx),
-            Timer::Census => {}
+            Timer::Census | Timer::Orphans => {}
         }
     }
 

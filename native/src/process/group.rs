@@ -125,9 +125,20 @@ impl Actor {
         }
     }
 
-    /// The leader has ended: is anybody left?
+    /// The leader has ended: is anybody left? Mostly nobody is, and that is known at once.
     pub(super) fn settle(&mut self, ctx: &mut Context) {
-        self.ask(ctx);
+        if ctx.kin.are_leaders_only() {
+            self.group_ended(ctx);
+        } else {
+            self.ask(ctx);
+        }
+    }
+
+    /// Nobody is left: known for certain, without a pass.
+    pub fn counted_as_empty(&mut self, ctx: &mut Context) {
+        if self.may_signal() && self.leader_is_zombie() {
+            self.group_ended(ctx);
+        }
     }
 
     fn ask(&mut self, ctx: &mut Context) {
@@ -197,6 +208,8 @@ impl Actor {
         self.group.gone = true;
         self.exec.state().group_gone = true;
         if self.leader_is_zombie() {
+            // Before the number may be another child's, which must count as one.
+            ctx.kin.remove(self.pgid());
             reap::reap(&self.pidfd);
         }
         for (_, pidfd) in self.group.members.drain() {

@@ -74,11 +74,30 @@ extern "C" fn on_sigchld(_signal: libc::c_int) {
     }
 }
 
+/// Blocks or unblocks SIGCHLD for the calling thread.
+fn change_mask(how: libc::c_int) {
+    // SAFETY: both functions demand a writable, then initialised set: a local.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&mut set);
+        libc::sigaddset(&mut set, libc::SIGCHLD);
+        libc::pthread_sigmask(how, &set, std::ptr::null_mut());
+    }
+}
+
+/// Lets SIGCHLD arrive on the calling thread, whatever mask it inherited.
+pub fn take_child_exits() {
+    change_mask(libc::SIG_UNBLOCK);
+}
+
 /// From now on every SIGCHLD adds to `eventfd`, which must stay open for the process's life:
 /// the handler has no owner that could take it back in time.
 pub fn on_child_exit(eventfd: OwnedFd) -> rustix::io::Result<()> {
     use std::os::fd::IntoRawFd;
     NOTIFY.store(eventfd.into_raw_fd(), Ordering::Relaxed);
+    // Deno's main thread, which calls this, is not to be interrupted at every exit: the reactor
+    // takes the signal instead.
+    change_mask(libc::SIG_BLOCK);
     // SAFETY: sigaction demands a valid action: zeroed, then a handler that is async-signal-safe.
     let failed = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();

@@ -20,6 +20,7 @@ use super::log::{Log, Sizes};
 use super::request::Request;
 use super::stack::Stack;
 use crate::clock::epoch_secs;
+use crate::reactor::kin::own_children;
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::wake::Wake;
 
@@ -105,6 +106,8 @@ impl Spawner {
     fn start_thread(self: &Arc<Self>, standby: bool) -> std::io::Result<()> {
         let (spawner, mut stack) = (Arc::clone(self), Stack::new()?);
         let body = move || {
+            // Told before the first of its children is.
+            spawner.desk.mailbox.send(Command::Spawner(own_children()));
             if standby {
                 let order = spawner.stand_by();
                 spawner.spawn(&order, &mut stack);

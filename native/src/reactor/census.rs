@@ -75,6 +75,18 @@ impl Desk {
         self.urgent |= urgent;
     }
 
+    /// Whether [`Desk::dispatch`] would start a pass now.
+    pub fn is_due(&self, now: u64) -> bool {
+        let due = self.urgent || now >= self.next_pass;
+        !self.wanted.is_empty() && self.asked.is_none() && due
+    }
+
+    /// Takes out all who want to know: they were answered without a pass.
+    pub fn take_wanted(&mut self) -> HashSet<u32> {
+        self.urgent = false;
+        std::mem::take(&mut self.wanted)
+    }
+
     /// Starts a pass if one is due; else says when the next is, if any.
     pub fn dispatch(&mut self, now: u64) -> Option<u64> {
         if self.wanted.is_empty() || self.asked.is_some() {

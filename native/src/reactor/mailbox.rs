@@ -12,6 +12,8 @@ use crate::procfs::Member;
 /// What the reactor is asked to do. `token` names the operation that is completed with the answer.
 #[allow(missing_docs, reason = "the fields are named by the line above each")]
 pub enum Command {
+    /// A spawner thread's list of its children, which it opened itself if the kernel keeps one.
+    Spawner(Option<OwnedFd>),
     /// Own a child that was just started.
     Adopt(Box<Actor>),
     /// End a group: SIGTERM, then SIGKILL. Completes with 1 if it had a live member, else 0.

@@ -1,6 +1,7 @@
 //! One thread that owns every pipe, pidfd and timer of the execs.
 
 pub mod census;
+pub mod kin;
 pub mod mailbox;
 pub mod poll;
 pub mod timers;
@@ -15,8 +16,10 @@ use rustix::io::Errno;
 
 use crate::clock::boottime_ns;
 use crate::process::actor::{Actor, Waiter};
-use crate::wake::{Kind, Wake};
+use crate::process::reap;
+use crate::wake::{Kind, Outbox, Wake};
 use census::Desk;
+use kin::Kin;
 use mailbox::{Command, Mailbox};
 use poll::{Interest, Key, Poll};
 use timers::{Timer, Timers};
@@ -32,6 +35,9 @@ pub struct Spans {
     pub stdin_ns: u64,
 }
 
+/// Orphans are reaped this long after the first of them may have ended, in nanoseconds.
+const ORPHANS_NS: u64 = 20_000_000;
+
 /// How much is read from a pipe at a time, in bytes.
 pub const READ_BYTES: usize = 256 << 10;
 
@@ -39,8 +45,9 @@ pub const READ_BYTES: usize = 256 << 10;
 pub struct Context {
     pub(crate) poll: Poll,
     pub(crate) timers: Timers,
-    pub(crate) wake: Arc<Wake>,
+    pub(crate) wake: Outbox,
     pub(crate) desk: Desk,
+    pub(crate) kin: Kin,
     pub(crate) spans: Spans,
     pub(crate) draining: bool,
     pub(crate) scratch: Box<[u8]>,
@@ -87,8 +94,9 @@ pub fn start(
     let context = Context {
         poll,
         timers,
-        wake,
+        wake: Outbox::new(wake),
         desk,
+        kin: Kin::of_this_process(),
         spans,
         draining,
         scratch,
@@ -110,6 +118,7 @@ pub fn start(
 
 impl Reactor {
     fn run(mut self) {
+        reap::take_child_exits();
         let mut ready = Vec::new();
         // A panic costs the work of one turn, never the daemon's hold on its execs.
         while catch_unwind(AssertUnwindSafe(|| self.turn(&mut ready))).unwrap_or(true) {}
@@ -117,9 +126,8 @@ impl Reactor {
 
     /// Waits for events, then commands, then deadlines; false once it is told to stop.
     fn turn(&mut self, ready: &mut Vec<(Key, bool)>) -> bool {
-        let now = boottime_ns();
-        let next_pass = self.context.desk.dispatch(now);
-        self.context.timers.set(0, Timer::Census, next_pass);
+        self.dispatch_pass();
+        self.context.wake.flush();
         // Neither can fail on descriptors that this thread owns, but for an interruption.
         let _ = self.context.timers.arm();
         let _ = self.context.poll.wait(ready);
@@ -135,13 +143,18 @@ impl Reactor {
         };
         for command in commands {
             if matches!(command, Command::Stop) {
+                self.context.wake.flush();
                 return false;
             }
             self.obey(command);
         }
         let now = boottime_ns();
         while let Some((exec, timer)) = self.context.timers.pop(now) {
-            self.with(exec, |actor, ctx| actor.due(timer, ctx));
+            match timer {
+                Timer::Census => {}
+                Timer::Orphans => self.context.wake.notify(Kind::Orphans, 0),
+                timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
+            }
         }
         true
     }
@@ -152,7 +165,7 @@ impl Reactor {
             Key::Timers => self.context.timers.fired(),
             Key::ChildExit => {
                 let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
-                self.context.wake.notify(Kind::Orphans, 0);
+                self.expect_orphans();
             }
             Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
             Key::Output(exec, stream) => {
@@ -161,6 +174,28 @@ impl Reactor {
             Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
             Key::Member(exec, pid) => self.with(exec, |actor, ctx| actor.member_ended(pid, ctx)),
         }
+    }
+
+    /// Some child ended: a leader, of which its pidfd tells, or an orphan, of which nothing does.
+    /// Orphans are reaped together a little later, if there are any by then.
+    fn expect_orphans(&mut self) {
+        if self.context.timers.get(0, Timer::Orphans).is_none() {
+            let later = boottime_ns() + ORPHANS_NS;
+            self.context.timers.set(0, Timer::Orphans, Some(later));
+        }
+    }
+
+    /// Orders a pass over /proc for those who want one and really need it.
+    fn dispatch_pass(&mut self) {
+        let ctx = &mut self.context;
+        let now = boottime_ns();
+        if ctx.desk.is_due(now) && ctx.kin.are_leaders_only() {
+            for exec in ctx.desk.take_wanted() {
+                self.with(exec, |actor, ctx| actor.counted_as_empty(ctx));
+            }
+        }
+        let next_pass = self.context.desk.dispatch(now);
+        self.context.timers.set(0, Timer::Census, next_pass);
     }
 
     /// Lets an actor work, and drops it once nothing is left to do. An event for an actor that is
@@ -177,7 +212,9 @@ impl Reactor {
 
     fn obey(&mut self, command: Command) {
         match command {
+            Command::Spawner(children) => self.context.kin.watch_spawner(children),
             Command::Adopt(mut actor) => {
+                self.context.kin.add(actor.pgid());
                 actor.adopted(&mut self.context);
                 self.actors.insert(actor.id(), *actor);
             }

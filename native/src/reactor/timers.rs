@@ -22,6 +22,8 @@ pub enum Timer {
     Stdin,
     /// The pipes were held back for a reader long enough.
     Hold,
+    /// Orphans may wait to be reaped (of no single exec).
+    Orphans,
     /// Settled groups are worth a pass over /proc (of no single exec).
     Census,
 }

@@ -1,0 +1,105 @@
+//! One caller of the daemon: a kept connection and the exec routes.
+
+use std::net::SocketAddr;
+
+use crate::http::Connection;
+use crate::sse::{Event, Events, Exit};
+use crate::{Outcome, json};
+
+/// What a poll or an ack says of an exec that has ended.
+#[derive(Debug)]
+pub struct Ended {
+    /// Exit code, unless a signal killed it.
+    pub code: Option<i64>,
+    /// Signal that killed it.
+    pub signal: Option<i64>,
+    /// Whether a stream was longer than what is captured.
+    pub truncated: bool,
+    /// Captured standard output, decoded.
+    pub stdout: String,
+    /// Captured standard error, decoded.
+    pub stderr: String,
+}
+
+/// A caller with a connection of its own.
+pub struct Client {
+    /// Its connection, for what has no method here.
+    pub connection: Connection,
+}
+
+/// A start request's body: an argument list, and more fields as JSON, each with a comma before it.
+pub fn start_body(id: &str, argv: &[&str], more: &str) -> String {
+    let argv: Vec<String> = argv.iter().map(|argument| json::quote(argument)).collect();
+    let (id, argv) = (json::quote(id), argv.join(","));
+    format!("{{\"exec_id\":{id},\"command\":[{argv}]{more}}}")
+}
+
+impl Client {
+    /// Connects.
+    pub fn open(address: SocketAddr, token: &str) -> Outcome<Self> {
+        let connection = Connection::open(address, token)?;
+        Ok(Self { connection })
+    }
+
+    /// An answer that must be 200.
+    pub fn expect(&mut self, method: &str, path: &str, body: Option<&str>) -> Outcome<String> {
+        match self.connection.fetch(method, path, body)? {
+            (200, answer) => Ok(answer),
+            (status, answer) => Err(format!("{method} {path} answered {status}: {answer}").into()),
+        }
+    }
+
+    /// Starts a command; `body` by [`start_body`].
+    pub fn start(&mut self, body: &str) -> Outcome<()> {
+        self.expect("POST", "/v1/exec/start", Some(body)).map(drop)
+    }
+
+    /// Polls until the command has ended; asks again at once, for the daemon holds a young poll.
+    pub fn wait(&mut self, id: &str) -> Outcome<Ended> {
+        let path = format!("/v1/exec/{id}");
+        loop {
+            let answer = self.expect("GET", &path, None)?;
+            if json::text(&answer, "phase").as_deref() != Some("running") {
+                return ended(&answer);
+            }
+        }
+    }
+
+    /// Acknowledges.
+    pub fn ack(&mut self, id: &str) -> Outcome<Ended> {
+        ended(&self.expect("POST", &format!("/v1/exec/{id}/ack"), None)?)
+    }
+
+    /// Follows the stream from `offset` to its exit, giving each event before it to `each`.
+    pub fn follow(
+        &mut self,
+        id: &str,
+        offset: u64,
+        mut each: impl FnMut(Event<'_>) -> Outcome<()>,
+    ) -> Outcome<Exit> {
+        let path = format!("/v1/exec/{id}/stream?offset={offset}");
+        let status = self.connection.request("GET", &path, None)?;
+        if status != 200 {
+            return Err(format!("GET {path} answered {status}").into());
+        }
+        let mut events = Events::default();
+        while let Some(event) = events.next(&mut self.connection)? {
+            match event {
+                Event::Exit(exit) => return Ok(exit),
+                event => each(event)?,
+            }
+        }
+        Err("a stream ended without an exit".into())
+    }
+}
+
+fn ended(answer: &str) -> Outcome<Ended> {
+    let text = |name| json::text(answer, name).ok_or("an outcome without its output");
+    Ok(Ended {
+        code: json::number(answer, "exit_code"),
+        signal: json::number(answer, "signal"),
+        truncated: json::flag(answer, "truncated").ok_or("an outcome without a flag")?,
+        stdout: text("stdout")?,
+        stderr: text("stderr")?,
+    })
+}

@@ -1,0 +1,119 @@
+//! One daemon process: started as everybody starts it, and looked at from outside.
+#![allow(unsafe_code)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use crate::client::Client;
+use crate::{Outcome, json};
+
+/// The token that every daemon here is given.
+const TOKEN: &str = "bench-token";
+
+/// A running daemon; dropping it ends it and every command of it.
+pub struct Daemon {
+    child: Child,
+    /// Where it listens.
+    pub address: SocketAddr,
+}
+
+/// What a process holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Usage {
+    /// Resident memory in bytes, files and shared memory included.
+    pub rss: u64,
+    /// Of these, what is no file: heap, stacks.
+    pub anonymous: u64,
+    /// Open descriptors.
+    pub descriptors: usize,
+    /// Threads.
+    pub threads: u64,
+}
+
+impl Daemon {
+    /// Starts the daemon of the checkout `root` on a free port of the loopback; `settings` go into
+    /// its environment. Returns once it listens.
+    pub fn launch(root: &Path, settings: &[(&str, &str)]) -> Outcome<Self> {
+        let mut child = Command::new(root.join("scripts/guestd"))
+            .env("GUESTD_LISTEN", "127.0.0.1:0")
+            .env("GUESTD_IDENTITY_REPAIR", "off")
+            .envs(settings.iter().copied())
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()?;
+        let mut log = BufReader::new(child.stderr.take().ok_or("a daemon without a log")?);
+        let mut line = String::new();
+        let port = loop {
+            line.clear();
+            if log.read_line(&mut line)? == 0 {
+                return Err("the daemon ended before it listened".into());
+            }
+            if json::text(&line, "msg").as_deref() == Some("listening") {
+                break json::number(&line, "port").ok_or("the daemon did not log its port")?;
+            }
+            eprint!("{line}");
+        };
+        thread::spawn(move || {
+            for line in log.lines().map_while(Result::ok) {
+                let level = json::text(&line, "level").unwrap_or_default();
+                if level != "info" && level != "debug" {
+                    eprintln!("{line}");
+                }
+            }
+        });
+        let address = SocketAddr::from(([127, 0, 0, 1], u16::try_from(port)?));
+        Ok(Self { child, address })
+    }
+
+    /// Starts one and installs the token.
+    pub fn start(root: &Path, settings: &[(&str, &str)]) -> Outcome<Self> {
+        let daemon = Self::launch(root, settings)?;
+        let hook = format!("{{\"runHookPayload\":\"{{\\\"agent_token\\\":\\\"{TOKEN}\\\"}}\"}}");
+        daemon
+            .client()?
+            .expect("POST", "/platform/runtime/v1/run", Some(&hook))?;
+        Ok(daemon)
+    }
+
+    /// A new caller.
+    pub fn client(&self) -> Outcome<Client> {
+        Client::open(self.address, TOKEN)
+    }
+
+    /// What it holds now.
+    pub fn usage(&self) -> Outcome<Usage> {
+        let directory = Path::new("/proc").join(self.child.id().to_string());
+        let status = fs::read_to_string(directory.join("status"))?;
+        let number = |name: &str| -> Outcome<u64> {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            let word = line.and_then(|rest| rest.split_whitespace().next());
+            Ok(word
+                .ok_or("a status without a line that it must have")?
+                .parse()?)
+        };
+        Ok(Usage {
+            rss: number("VmRSS:")? << 10,
+            anonymous: number("RssAnon:")? << 10,
+            descriptors: fs::read_dir(directory.join("fd"))?.count(),
+            threads: number("Threads:")?,
+        })
+    }
+
+    /// Its process id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        // SAFETY: kill takes numbers; the child is not waited for yet, so the number is its.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGTERM) };
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,27 @@
+//! Loads a daemon from outside, as its clients do: blocking sockets, one thread a client.
+//!
+//! Map:
+//! - `base64`, `json`, `http`, `sse`  as much of each as the daemon's answers need
+//! - `client`, `daemon`  one caller; one daemon process, its memory and descriptors
+//! - `limit`, `ssh`  what is compared with: the kernel alone, and OpenSSH
+//! - `bench`  the measurements; `figures`, `report`, `plot`  what becomes of them
+//! - `soak`  commands of mixed kinds whose every output and exit is compared
+
+pub mod base64;
+pub mod bench;
+pub mod client;
+pub mod daemon;
+pub mod figures;
+pub mod http;
+pub mod json;
+pub mod limit;
+pub mod plot;
+pub mod report;
+pub mod soak;
+pub mod sse;
+pub mod ssh;
+
+/// Whatever went wrong, in words.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+/// A result whose failure is told to a person.
+pub type Outcome<T> = Result<T, Failure>;

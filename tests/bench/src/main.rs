@@ -1,0 +1,83 @@
+//! `guestd-bench bench|soak ROOT ...`: called by `build.sh`, which says what it does.
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+
+use guestd_bench::bench::{self, Plan};
+use guestd_bench::figures::Line;
+use guestd_bench::{Outcome, plot, report, soak};
+
+const USAGE: &str = "usage: guestd-bench bench ROOT [--quick] [--write] [--only PART]\n       \
+                     guestd-bench profile ROOT\n       guestd-bench soak ROOT [COMMANDS]";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let result = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["bench", root, ref options @ ..] => measure(Path::new(root), options),
+        ["profile", root] => bench::profile::run(Path::new(root), 3200).map(|()| true),
+        ["soak", root] => soak::run(Path::new(root), soak::Plan::LONG),
+        ["soak", root, count] => count.parse().map_err(Into::into).and_then(|commands| {
+            soak::run(
+                Path::new(root),
+                soak::Plan {
+                    commands,
+                    ..soak::Plan::LONG
+                },
+            )
+        }),
+        _ => Err(USAGE.into()),
+    };
+    match result {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(failure) => {
+            eprintln!("guestd-bench: {failure}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Prints the table; whether every goal is met.
+fn measure(root: &Path, options: &[&str]) -> Outcome<bool> {
+    let (mut plan, mut write, mut wanted) = (Plan::FULL, false, "");
+    let mut options = options.iter();
+    while let Some(option) = options.next() {
+        match *option {
+            "--quick" => plan = Plan::QUICK,
+            "--write" => write = true,
+            "--only" => wanted = options.next().ok_or(USAGE)?,
+            _ => return Err(USAGE.into()),
+        }
+    }
+    let lines = bench::run(root, &root.join("target/bench"), plan, wanted)?;
+    let table = report::table(&lines);
+    println!("{table}");
+    if write {
+        publish(root, &lines, &table, plan)?;
+    }
+    Ok(lines.iter().all(Line::is_met))
+}
+
+/// Puts table and picture into `docs/`.
+fn publish(root: &Path, lines: &[Line], table: &str, plan: Plan) -> Outcome<()> {
+    let cores = std::thread::available_parallelism()?;
+    let date = String::from_utf8(
+        Command::new("date")
+            .args(["-u", "+%Y-%m-%d"])
+            .output()?
+            .stdout,
+    )?;
+    let about = format!(
+        "{}, {cores} cores, {}, {} rounds",
+        date.trim(),
+        std::env::consts::ARCH,
+        plan.rounds
+    );
+    let page = root.join("docs/benchmarks.md");
+    let measured = format!("Measured by `./build.sh bench`: {about}.\n\n{table}\n");
+    let text = std::fs::read_to_string(&page)?;
+    let text = report::replaced(&text, &measured).ok_or("docs/benchmarks.md has no marks")?;
+    std::fs::write(page, text)?;
+    std::fs::write(root.join("docs/benchmarks.svg"), plot::svg(lines, &about))?;
+    Ok(())
+}

@@ -1,0 +1,66 @@
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { refused } from "../support/answers.ts";
+import { UNTIL_EOF } from "../support/child_scripts.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+
+Deno.test("an ack gives the outcome once, under phase acked, and lets go of it", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("echo out; echo err >&2; exit 3");
+  const before = await daemon.outcome(id);
+  const acked = await daemon.ack(id);
+  deepStrictEqual(acked, {
+    exec_id: id,
+    phase: "acked",
+    exit_code: 3,
+    signal: null,
+    stdout: "out\n",
+    stderr: "err\n",
+    truncated: false,
+    writers_may_be_alive: false,
+  });
+  deepStrictEqual({ ...before, phase: "acked" }, acked);
+  deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
+});
+
+Deno.test("an ack of a running exec is 409 still_running and changes nothing", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(UNTIL_EOF, { stdin: true });
+  await refused(await daemon.post(execPath(id, "ack")), 409, "still_running");
+  strictEqual((await daemon.poll(id)).phase, "running");
+  await daemon.stdin(id, "", true);
+  strictEqual((await daemon.outcome(id)).stdout, "ready\n");
+  strictEqual((await daemon.ack(id)).stdout, "ready\n");
+});
+
+Deno.test("a second ack is 409 already_acked", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("true");
+  await daemon.outcome(id);
+  await daemon.ack(id);
+  await refused(await daemon.post(execPath(id, "ack")), 409, "already_acked");
+});
+
+Deno.test("of many acks at once exactly one gets the output", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("head -c 3000000 /dev/zero");
+  await daemon.follow(id);
+  const answers = await Promise.all(
+    Array.from({ length: 10 }, () => daemon.post(execPath(id, "ack"))),
+  );
+  const statuses = answers.map(({ status }) => status).sort();
+  deepStrictEqual(statuses, [200, ...Array(9).fill(409)]);
+  const winner = answers.find(({ status }) => status === 200);
+  strictEqual((await winner?.json()).stdout.length, 3000000);
+});
+
+Deno.test("an ack of an unknown exec is 404 unknown_exec", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  await refused(await daemon.post(execPath("nobody", "ack")), 404, "unknown_exec");
+});
+
+Deno.test("an ack takes no body and minds none", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("true");
+  await daemon.outcome(id);
+  strictEqual((await daemon.post(execPath(id, "ack"), "{no json")).status, 200);
+});

@@ -1,0 +1,224 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { refused } from "../support/answers.ts";
+import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+import { bodyText, header, RawConnection, request } from "../support/raw_http.ts";
+
+Deno.test("a stream replays from its offset, then follows, and ends with exit", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(ECHO_LINES, { stdin: true });
+  await using early = await daemon.stream(id);
+  await early.untilOutput("ready\n");
+  await using late = await daemon.stream(id, 3);
+  strictEqual(await late.untilOutput("dy\n"), "dy\n");
+  await daemon.stdin(id, "more\n");
+  strictEqual(await early.untilOutput("more\n"), "more\n");
+  strictEqual(await late.untilOutput("more\n"), "more\n");
+  await daemon.stdin(id, "", true);
+  for (const stream of [early, late]) {
+    const { exit, events } = await stream.rest();
+    deepStrictEqual(exit, {
+      event: "exit",
+      exit_code: 0,
+      signal: null,
+      truncated: false,
+      writers_may_be_alive: false,
+      offset: 11n,
+    });
+    strictEqual(events.length, 1);
+  }
+});
+
+Deno.test("the answer's headers are those of an event stream that nobody may buffer", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(BLOCK);
+  const response = await daemon.fetch(execPath(id, "stream"));
+  const headers = ["content-type", "cache-control", "x-accel-buffering", "content-encoding"];
+  deepStrictEqual(headers.map((name) => response.headers.get(name)), [
+    "text/event-stream",
+    "no-cache",
+    "no",
+    null,
+  ]);
+  await response.body?.cancel();
+});
+
+Deno.test("on the wire a frame is event, data and a blank line, compact and with exact offsets", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("printf abc; exit 2");
+  await daemon.follow(id);
+  const wire = await (await daemon.fetch(execPath(id, "stream"))).text();
+  const [output = "", exit = "", rest] = wire.split("\n\n");
+  strictEqual(
+    output.replaceAll(": ", ":"),
+    'event:output\ndata:{"offset":0,"stream":"stdout","output":"YWJj"}',
+  );
+  strictEqual(
+    exit.replaceAll(": ", ":"),
+    'event:exit\ndata:{"exit_code":2,"signal":null,"truncated":false,' +
+      '"writers_may_be_alive":false,"offset":3}',
+  );
+  strictEqual(rest, "");
+});
+
+Deno.test("stdout and stderr share one offset space, in the order of the writes", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const script = "while read -r line; do echo o$line; read -r line; echo e$line >&2; done";
+  const id = await daemon.exec(script, { stdin: true });
+  await using stream = await daemon.stream(id);
+  for (let line = 0; line < 10; line += 2) {
+    await daemon.stdin(id, `${line}\n`);
+    await stream.untilOutput(`o${line}\n`, "stdout");
+    await daemon.stdin(id, `${line + 1}\n`);
+    await stream.untilOutput(`e${line + 1}\n`, "stderr");
+  }
+  await daemon.stdin(id, "", true);
+  const whole = await daemon.follow(id);
+  strictEqual(whole.contiguous(), 30n);
+  strictEqual(whole.text(), "o0\ne1\no2\ne3\no4\ne5\no6\ne7\no8\ne9\n");
+  strictEqual(whole.text("stderr"), "e1\ne3\ne5\ne7\ne9\n");
+});
+
+Deno.test("any offset within the output resumes at exactly that byte", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("echo 012345; echo abcdef >&2");
+  const whole = (await daemon.follow(id)).text();
+  for (let offset = 0; offset <= 14; offset++) {
+    await using stream = await daemon.stream(id, offset);
+    const rest = await stream.rest();
+    strictEqual(rest.text(), whole.slice(offset));
+    strictEqual(rest.contiguous(BigInt(offset)), 14n);
+  }
+});
+
+Deno.test("an offset beyond the total of a finished exec gets its exit at once", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("echo abc");
+  await daemon.follow(id);
+  for (const offset of [5n, 2n ** 53n + 1n, 2n ** 64n - 1n]) {
+    await using stream = await daemon.stream(id, offset);
+    const { events, exit } = await stream.rest();
+    deepStrictEqual([events.length, exit.offset], [1, 4n]);
+  }
+});
+
+Deno.test("an offset beyond the total of a running exec waits for that byte", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(ECHO_LINES, { stdin: true });
+  await using witness = await daemon.stream(id);
+  await witness.untilOutput("ready\n");
+  await using ahead = await daemon.stream(id, 9);
+  await daemon.stdin(id, "12\n34\n");
+  await witness.untilOutput("34\n");
+  strictEqual(await ahead.untilOutput("\n"), "34\n");
+  await daemon.stdin(id, "", true);
+  strictEqual((await ahead.rest()).exit.offset, 12n);
+});
+
+Deno.test("offset is a decimal uint64; anything else is 400 malformed_request", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("echo abc");
+  await daemon.follow(id);
+  const path = execPath(id, "stream");
+  const bad = ["", "-1", "+1", "%2B1", "1.0", "1e3", "0x1", "x", "1x", "%20", "1%00", "null", "١"];
+  for (const offset of [...bad, "18446744073709551616", "9".repeat(1000)]) {
+    const response = await daemon.fetch(`${path}?offset=${offset}`);
+    const { detail } = await refused(response, 400, "malformed_request");
+    ok(detail.includes("offset"), detail);
+  }
+  const good = ["?offset=2", "?offset=002", "?offset=2&offset=x", "?x=y&offset=2", "?%6fffset=%32"];
+  for (const query of good) {
+    const wire = await (await daemon.fetch(path + query)).text();
+    ok(wire.includes('"offset":2,'), query);
+  }
+  for (const query of ["", "?", "?x", "?&&", "?Offset=x"]) {
+    const wire = await (await daemon.fetch(path + query)).text();
+    ok(wire.includes('"offset":0,'), query);
+  }
+});
+
+Deno.test("an unknown exec is 404, but a bad offset is seen first", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const path = execPath("nobody", "stream");
+  await refused(await daemon.fetch(path), 404, "unknown_exec");
+  await refused(await daemon.fetch(`${path}?offset=x`), 400, "malformed_request");
+});
+
+Deno.test("the exit tells of a signal, of output cut for the poll and of writers left behind", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    env: { GUESTD_MAX_OUTPUT_BYTES: "3", GUESTD_OUTPUT_LINGER_SECS: "0.05" },
+  });
+  const signalled = (await daemon.follow(await daemon.exec("kill -9 $$"))).exit;
+  deepStrictEqual([signalled.exit_code, signalled.signal], [null, 9]);
+  const cut = await daemon.follow(await daemon.exec("echo abc"));
+  deepStrictEqual([cut.exit.truncated, cut.exit.offset, cut.text()], [true, 4n, "abc\n"]);
+  const left = (await daemon.follow(await daemon.exec("sleep infinity & exit 4"))).exit;
+  deepStrictEqual([left.exit_code, left.writers_may_be_alive], [4, true]);
+});
+
+Deno.test("a stream of an acked exec is one gap up to the total, then exit", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("echo abc");
+  await daemon.outcome(id);
+  await daemon.ack(id);
+  for (const [offset, gaps] of [[0, 1], [1, 1], [3, 1], [4, 0], [9, 0]] as const) {
+    await using stream = await daemon.stream(id, offset);
+    const rest = await stream.rest();
+    deepStrictEqual(
+      rest.gaps,
+      gaps === 0 ? [] : [{ event: "gap", from: BigInt(offset), to: 4n }],
+    );
+    strictEqual(rest.events.length, gaps + 1);
+    strictEqual(rest.exit.offset, 4n);
+  }
+});
+
+Deno.test("a stream attached before an ack still gets everything", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const size = 900_000;
+  const id = await daemon.exec(`head -c ${size} /dev/zero`);
+  await daemon.outcome(id);
+  await using stream = await daemon.stream(id);
+  const first = await stream.next();
+  await daemon.ack(id);
+  const rest = await stream.rest();
+  strictEqual(first?.event === "output" && rest.bytes().length + first.bytes.length, size);
+  strictEqual(rest.exit.offset, BigInt(size));
+});
+
+Deno.test("attaching and detaching change nothing of the exec", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(ECHO_LINES, { stdin: true });
+  for (let times = 0; times < 20; times++) {
+    await using stream = await daemon.stream(id);
+    await stream.untilOutput("ready\n");
+  }
+  strictEqual((await daemon.poll(id)).phase, "running");
+  await daemon.stdin(id, "x\n", true);
+  strictEqual((await daemon.outcome(id)).stdout, "ready\nx\n");
+});
+
+Deno.test("frames are sent without delay: a byte is seen while the command waits for an answer", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("while read -r _; do printf .; done", { stdin: true });
+  await using stream = await daemon.stream(id);
+  const before = performance.now();
+  for (let times = 0; times < 50; times++) {
+    await daemon.stdin(id, "\n");
+    await stream.untilOutput(".");
+  }
+  ok(performance.now() - before < 4000, `${performance.now() - before} ms for 50 round trips`);
+});
+
+Deno.test("a stream is a chunked answer that another request may follow on its connection", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("echo abc");
+  await daemon.follow(id);
+  using connection: RawConnection = await daemon.connect();
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  const answer = await connection.response();
+  strictEqual(header(answer, "transfer-encoding"), "chunked");
+  ok(bodyText(answer).endsWith("\n\n"));
+  strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+});

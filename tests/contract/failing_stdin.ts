@@ -1,0 +1,42 @@
+import type { Exec } from "../../src/exec/exec.ts";
+import type { Registry } from "../../src/exec/registry.ts";
+import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
+import { execRoutes } from "../../src/http/routes/exec.ts";
+import { createRouter, type Handlers } from "../../src/http/router.ts";
+import { Log } from "../../src/log.ts";
+import { Published } from "../support/published.ts";
+import { schemaDocument } from "../../src/contract/document.ts";
+import { encodeJson } from "../../src/contract/json.ts";
+
+const EIO = 5;
+
+/**
+ * A write to stdin that fails with an errno other than EPIPE. No kernel gives one for a healthy pipe, so the core is
+ * played here; routing, decoding and the answer are the daemon's own. The answer is checked against the schema.
+ */
+export async function failingStdin(): Promise<Response> {
+  const native = { writeStdin: () => Promise.resolve({ status: EIO, value: 0 }) };
+  const registry = {
+    get: () => Promise.resolve({ id: "x", hasStdin: true, native } as never as Exec),
+  };
+  const routes = execRoutes({ registry: registry as never as Registry, limits: DEFAULT_LIMITS });
+  const options = {
+    limits: DEFAULT_LIMITS,
+    hookPrefix: "/platform/runtime/v1",
+    versionHeader: "service-version",
+  };
+  const { serve } = createRouter({
+    ...options,
+    handlers: routes as never as Handlers,
+    token: { installed: true, matches: () => true },
+    log: new Log("error"),
+  });
+  const request = new Request("http://guest/v1/exec/x/stdin", {
+    method: "POST",
+    headers: { authorization: "Bearer t" },
+    body: JSON.stringify({ data_b64: "YQ==" }),
+  });
+  const answer = await serve(request, { completed: Promise.resolve() } as Deno.ServeHandlerInfo);
+  const published = new Published(JSON.parse(encodeJson(schemaDocument(options))));
+  return await published.checked("POST", "/v1/exec/x/stdin", answer);
+}

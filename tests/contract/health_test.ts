@@ -1,0 +1,117 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { BLOCK } from "../support/child_scripts.ts";
+import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
+
+Deno.test("health has all nine fields and is 200 before and after bootstrap, token or not", async () => {
+  await using daemon = await Daemon.start();
+  const fields = [
+    "bootstrapped",
+    "busy",
+    "disk",
+    "execs",
+    "hooks",
+    "hooks_dropped",
+    "identity_degraded",
+    "identity_repaired",
+    "version",
+  ];
+  for (const bootstrapped of [false, true]) {
+    if (bootstrapped) await daemon.bootstrap();
+    for (const authorization of ["", "Bearer nobody", "nonsense"]) {
+      const response = await daemon.fetch("/v1/health", { headers: { authorization } });
+      const health = await response.json();
+      strictEqual(response.status, 200);
+      deepStrictEqual(Object.keys(health).toSorted(), fields);
+      strictEqual(health.bootstrapped, bootstrapped);
+      strictEqual(health.version, response.headers.get("service-version"));
+    }
+  }
+});
+
+Deno.test("a fresh daemon is idle, whole and has seen no hook", async () => {
+  await using daemon = await Daemon.start();
+  const { disk, version, ...rest } = await daemon.health();
+  deepStrictEqual(rest, {
+    bootstrapped: false,
+    identity_degraded: false,
+    identity_repaired: false,
+    busy: false,
+    execs: 0,
+    hooks: [],
+    hooks_dropped: 0,
+  });
+  strictEqual(version, daemon.document.daemon_version);
+  strictEqual(disk?.reserve_bytes, 256 * 1024 * 1024);
+});
+
+Deno.test("disk gives what an unprivileged writer has and presses below the reserve", async () => {
+  const measured = async (reserve: string): Promise<[bigint, bigint, boolean]> => {
+    await using daemon = await Daemon.start({ env: { GUESTD_DISK_RESERVE_BYTES: reserve } });
+    const { disk } = await daemon.health();
+    ok(disk !== null);
+    return [BigInt(disk.available_bytes), BigInt(disk.reserve_bytes), disk.under_pressure];
+  };
+  const [available, none, off] = await measured("0");
+  ok(available > 0n);
+  deepStrictEqual([none, off], [0n, false]);
+  const most = String(Number.MAX_SAFE_INTEGER);
+  deepStrictEqual((await measured(most)).slice(1), [BigInt(most), true]);
+  deepStrictEqual((await measured("1")).slice(1), [1n, false]);
+});
+
+Deno.test("busy is true exactly while an exec has not published its result", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const state = async (): Promise<[boolean, number]> => {
+    const { busy, execs } = await daemon.health();
+    return [busy, execs];
+  };
+  deepStrictEqual(await state(), [false, 0]);
+  const first = await daemon.exec(BLOCK);
+  const second = await daemon.exec("true");
+  await daemon.outcome(second);
+  deepStrictEqual(await state(), [true, 2]);
+  await daemon.kill(first);
+  await daemon.follow(first);
+  deepStrictEqual(await state(), [false, 2]);
+  await daemon.ack(first);
+  await daemon.ack(second);
+  deepStrictEqual(await state(), [false, 2]);
+});
+
+Deno.test("an exec whose pipes are held after its exit is busy until the linger is over", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "0.3" } });
+  const id = await daemon.exec("sleep infinity & echo ready");
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  strictEqual((await daemon.health()).busy, true);
+  await stream.rest();
+  deepStrictEqual([(await daemon.health()).busy, (await daemon.health()).execs], [false, 1]);
+});
+
+Deno.test("hooks are reported oldest first, refused and forged ones too", async () => {
+  await using daemon = await Daemon.start();
+  const order = ["validate", "ready", "run", "suspend", "resume", "ready"];
+  for (const hook of order) await daemon.hook(hook, "no json");
+  const { hooks, hooks_dropped } = await daemon.health();
+  deepStrictEqual(hooks.map(({ hook }) => hook), order);
+  strictEqual(hooks_dropped, 0);
+  const times = hooks.map(({ fired_at }) => Number(fired_at));
+  deepStrictEqual(times, times.toSorted((a, b) => a - b));
+});
+
+Deno.test("the hook log keeps the first 64 and counts the rest, so none can be pushed out", async () => {
+  await using daemon = await Daemon.start();
+  await daemon.bootstrap();
+  for (let forged = 0; forged < 100; forged++) await daemon.hook("ready");
+  await daemon.hook("suspend");
+  const { hooks, hooks_dropped } = await daemon.health();
+  deepStrictEqual(hooks.map(({ hook }) => hook), ["run", ...Array(63).fill("ready")]);
+  strictEqual(hooks_dropped, 38);
+});
+
+Deno.test("what is no hook, or asked for by another method, is not recorded", async () => {
+  await using daemon = await Daemon.start();
+  strictEqual((await daemon.fetch(`${HOOK_PREFIX}/ready`)).status, 405);
+  strictEqual((await daemon.hook("restart")).status, 404);
+  deepStrictEqual((await daemon.health()).hooks, []);
+});

@@ -1,0 +1,31 @@
+import { strictEqual } from "node:assert/strict";
+import { BLOCK } from "../support/child_scripts.ts";
+import { Daemon } from "../support/daemon.ts";
+import { simpleHookTests } from "./simple_hook.ts";
+
+simpleHookTests("resume");
+
+const WARNING = "resumed without an installed token";
+
+Deno.test("a resume without a token is logged as a warning, one with a token is not", async () => {
+  await using daemon = await Daemon.start();
+  strictEqual((await daemon.hook("resume")).status, 200);
+  strictEqual((await daemon.log.until("the warning", ({ msg }) => msg === WARNING)).level, "warn");
+  await daemon.bootstrap();
+  await daemon.hook("resume");
+  await daemon.hook("ready");
+  await daemon.log.until("the last hook", ({ hook }) => hook === "ready");
+  strictEqual(daemon.log.withMessage(WARNING).length, 1);
+});
+
+Deno.test("token, execs and backgrounded processes survive a suspend and a resume", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const running = await daemon.exec(BLOCK, { timeout_sec: 3600 });
+  const ended = await daemon.exec("echo kept");
+  await daemon.outcome(ended);
+  await daemon.hook("suspend");
+  await daemon.hook("resume");
+  strictEqual((await daemon.poll(running)).phase, "running");
+  strictEqual((await daemon.poll(ended)).stdout, "kept\n");
+  strictEqual((await daemon.group(running)).pids.length, 1);
+});

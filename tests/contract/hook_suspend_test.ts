@@ -1,0 +1,3 @@
+import { simpleHookTests } from "./simple_hook.ts";
+
+simpleHookTests("suspend");

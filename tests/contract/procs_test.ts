@@ -1,0 +1,98 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { json } from "../support/answers.ts";
+import { eventually } from "../support/await_event.ts";
+import { BLOCK } from "../support/child_scripts.ts";
+import { Daemon } from "../support/daemon.ts";
+import { isLive, processStat } from "../support/proc.ts";
+
+Deno.test("procs is empty before the first exec", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  deepStrictEqual(await json(await daemon.fetch("/v1/procs")), { procs: [] });
+});
+
+Deno.test("an entry has id, group, start, marker, reap and the live pids of its group", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const before = Math.floor(Date.now() / 1000);
+  const id = await daemon.exec(BLOCK, { reap_group_on_exit: true });
+  const after = Math.floor(Date.now() / 1000);
+  const { pgid, started_at, pids, ...rest } = await daemon.group(id);
+  deepStrictEqual(rest, { exec_id: id, child_exited: false, reap: true });
+  ok(before <= Number(started_at) && Number(started_at) <= after);
+  deepStrictEqual(pids, [pgid]);
+  const stat = processStat(pgid ?? 0);
+  deepStrictEqual([stat?.pgid, stat?.session, stat?.ppid], [pgid, pgid, daemon.pid]);
+});
+
+Deno.test("execs are listed in registry order, in every phase", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const ids = ["z", "a", "10", "9", "__proto__", "ä"];
+  for (const exec_id of ids) await daemon.exec("true", { exec_id });
+  for (const id of ids) await daemon.outcome(id);
+  await daemon.ack("a");
+  await daemon.ack("9");
+  const running = await daemon.exec(BLOCK);
+  const procs = await daemon.procs();
+  deepStrictEqual(procs.map(({ exec_id }) => exec_id), [...ids, running]);
+  deepStrictEqual(procs.map(({ child_exited }) => child_exited), [...Array(6).fill(true), false]);
+  deepStrictEqual(procs.map(({ reap }) => reap), Array(7).fill(false));
+});
+
+Deno.test("an exec that finished with nothing left behind lists no pids, though its zombie is kept", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("true");
+  await daemon.outcome(id);
+  const group = await daemon.group(id);
+  deepStrictEqual([group.child_exited, group.pids], [true, []]);
+  strictEqual(typeof group.pgid, "number");
+  await daemon.ack(id);
+  deepStrictEqual(await daemon.group(id), group);
+});
+
+Deno.test("a command that finished while something it backgrounded did not shows that one's pid", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & echo $!");
+  const { stdout } = await daemon.outcome(id);
+  const group = await daemon.group(id);
+  deepStrictEqual([group.child_exited, group.pids], [true, [Number(stdout)]]);
+  await daemon.ack(id);
+  deepStrictEqual((await daemon.group(id)).pids, [Number(stdout)]);
+});
+
+Deno.test("zombies of a group are not live and not listed", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  // The shell becomes a sleep, which never waits for the child that the shell left it.
+  const script = "exec 3<&0; head -c1 <&3 >/dev/null & echo $!; exec sleep infinity";
+  const id = await daemon.exec(script, { stdin: true });
+  await using stream = await daemon.stream(id);
+  const zombie = Number(await stream.untilOutput("\n"));
+  const leader = (await daemon.group(id)).pgid ?? 0;
+  await eventually("the sleep", () => processStat(leader)?.comm === "sleep");
+  await daemon.stdin(id, "x");
+  await eventually("the zombie", () => processStat(zombie)?.state === "Z");
+  const { pgid, pids } = await daemon.group(id);
+  strictEqual(processStat(zombie)?.pgid, pgid);
+  deepStrictEqual(pids, [pgid]);
+});
+
+Deno.test("processes that left the group for a session of their own are not the group's", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("setsid sleep infinity >/dev/null 2>&1 & echo $!; cat", {
+    stdin: true,
+  });
+  await using stream = await daemon.stream(id);
+  const away = Number(await stream.untilOutput("\n"));
+  await eventually("its own session", () => processStat(away)?.session === away);
+  const { pgid, pids } = await daemon.group(id);
+  strictEqual(pids.includes(pgid ?? 0), true);
+  strictEqual(pids.includes(away), false);
+  Deno.kill(away, "SIGKILL");
+});
+
+Deno.test("procs is read-only: a hundred of them change nothing", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(BLOCK);
+  const first = await daemon.group(id);
+  await Promise.all(Array.from({ length: 100 }, () => daemon.procs()));
+  deepStrictEqual(await daemon.group(id), first);
+  strictEqual(first.pids.every(isLive), true);
+});

@@ -1,0 +1,209 @@
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { plain, refused } from "../support/answers.ts";
+import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
+import { bodyText, header, headerValues, type RawResponse } from "../support/raw_http.ts";
+import { ROSTER } from "./roster.ts";
+
+/** A target of each route: an exec that nobody registered where there is an id. */
+const TARGETS = ROSTER.map(({ route, auth }) => {
+  const [method = "", path = ""] = route.split(" ");
+  return { method, auth, path: path.replace("{hook_prefix}", HOOK_PREFIX).replace("{id}", "x") };
+});
+
+const BEARER = TARGETS.filter(({ auth }) => auth === "Bearer");
+
+/** Each request on a connection of its own, as it is on the wire. */
+async function ask(
+  daemon: Daemon,
+  method: string,
+  target: string,
+  headers: readonly (readonly [string, string])[] = [],
+): Promise<RawResponse> {
+  using connection = await daemon.connect();
+  return await connection.ask(method, target, headers);
+}
+
+function isProse(daemon: Daemon, answer: RawResponse, status: number): void {
+  strictEqual(answer.status, status);
+  strictEqual(header(answer, "content-type"), "text/plain; charset=utf-8");
+  match(bodyText(answer), /^[^\n]+\n$/);
+  deepStrictEqual(headerValues(answer, "service-version"), [daemon.document.daemon_version]);
+}
+
+Deno.test("before a token every Bearer route is 503, with any token or none, and the others are not", async () => {
+  await using daemon = await Daemon.start();
+  for (const { method, path } of BEARER) {
+    isProse(daemon, await ask(daemon, method, path), 503);
+    isProse(daemon, await ask(daemon, method, path, [["Authorization", "Bearer x"]]), 503);
+    isProse(daemon, await ask(daemon, method, path, [["Authorization", "\xff\xfe"]]), 503);
+  }
+  for (const path of ["/v1/health", "/v1/schema"]) {
+    strictEqual((await ask(daemon, "GET", path)).status, 200);
+  }
+});
+
+Deno.test("another token, or anything but one Bearer header, is 401 with a challenge on every Bearer route", async () => {
+  await using daemon = await Daemon.start();
+  await daemon.bootstrap("tok en");
+  const wrong: readonly (readonly (readonly [string, string])[])[] = [
+    [],
+    [["Authorization", ""]],
+    [["Authorization", "Bearer"]],
+    [["Authorization", "Bearer "]],
+    [["Authorization", "Bearer tok"]],
+    [["Authorization", "Bearer tok en2"]],
+    [["Authorization", "Bearer Tok en"]],
+    [["Authorization", "Bearer  tok en"]],
+    [["Authorization", "Basic dG9rIGVu"]],
+    [["Authorization", "tok en"]],
+    [["Authorization", "Bearer\ttok en"]],
+    [["Authorization", "Bearer t\xf6k"]],
+    [["Authorization", "Bearer tok en"], ["Authorization", "Bearer tok en"]],
+  ];
+  for (const { method, path } of BEARER) {
+    for (const headers of wrong) {
+      const answer = await ask(daemon, method, path, headers);
+      isProse(daemon, answer, 401);
+      strictEqual(header(answer, "www-authenticate"), "Bearer");
+    }
+  }
+  for (const scheme of ["Bearer", "bearer", "BEARER"]) {
+    const authorization = ["Authorization", `${scheme} tok en`] as const;
+    strictEqual((await ask(daemon, "GET", "/v1/procs", [authorization])).status, 200);
+  }
+});
+
+Deno.test("an unmatched path is 404 in prose and never 401, before and after bootstrap", async () => {
+  await using daemon = await Daemon.start();
+  const paths = [
+    "/",
+    "/v1",
+    "/v1/",
+    "/v2/health",
+    "/v1/health/",
+    "/v1/HEALTH",
+    "/v1//health",
+    "//v1/health",
+    "/v1/./health",
+    "/v1/../v1/health",
+    "/v1/%68ealth",
+    "/v1/exec",
+    "/v1/exec/",
+    "/v1/exec//stream",
+    "/v1/exec/x/unknown",
+    "/v1/exec/x/stream/more",
+    "/v1/procs/",
+    `${HOOK_PREFIX}/`,
+    `${HOOK_PREFIX}/restart`,
+    "/ready",
+  ];
+  for (const bootstrapped of [false, true]) {
+    if (bootstrapped) await daemon.bootstrap("t");
+    for (const path of paths) {
+      for (const token of ["", "Bearer t", "Bearer other"]) {
+        isProse(daemon, await ask(daemon, "GET", path, [["Authorization", token]]), 404);
+      }
+      isProse(daemon, await ask(daemon, "DELETE", path), 404);
+    }
+  }
+});
+
+Deno.test("another method on a path of the roster is 405 with Allow, no token asked, HEAD included", async () => {
+  await using daemon = await Daemon.start();
+  for (const { path } of TARGETS) {
+    const allowed = TARGETS.filter((target) => target.path === path).map(({ method }) => method);
+    if (path === "/v1/exec/start") allowed.push("GET");
+    for (const method of ["HEAD", "GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "BREW"]) {
+      if (allowed.includes(method)) continue;
+      using connection = await daemon.connect();
+      const answer = await connection.ask(method, path);
+      strictEqual(answer.status, 405, `${method} ${path}`);
+      const allow = (header(answer, "allow") ?? "").split(", ");
+      deepStrictEqual(allow.toSorted(), allowed.toSorted());
+      strictEqual(header(answer, "service-version"), daemon.document.daemon_version);
+      ok(method !== "HEAD" || answer.body.length === 0);
+    }
+  }
+});
+
+Deno.test("every answer has the version once, whatever its status", async () => {
+  await using daemon = await Daemon.start();
+  await daemon.bootstrap("t");
+  const token = ["Authorization", "Bearer t"] as const;
+  const huge = ["Content-Length", "1000000000000"] as const;
+  const requests: readonly (readonly [number, ...Parameters<typeof ask>])[] = [
+    [200, daemon, "GET", "/v1/health"],
+    [200, daemon, "POST", `${HOOK_PREFIX}/ready`],
+    [400, daemon, "POST", `${HOOK_PREFIX}/run`],
+    [400, daemon, "POST", "/v1/exec/start", [token]],
+    [401, daemon, "GET", "/v1/procs"],
+    [404, daemon, "GET", "/v1/exec/x", [token]],
+    [404, daemon, "GET", "/nowhere"],
+    [405, daemon, "PUT", "/v1/health"],
+    [413, daemon, "POST", "/v1/exec/start", [token, huge]],
+    [413, daemon, "POST", "/v1/exec/x/stdin", [token, huge]],
+  ];
+  for (const [status, ...request] of requests) {
+    const answer = await ask(...request);
+    strictEqual(answer.status, status);
+    deepStrictEqual(headerValues(answer, "service-version"), [daemon.document.daemon_version]);
+  }
+});
+
+Deno.test("nothing of a body is read before auth has passed: the answer does not wait for it", async () => {
+  await using daemon = await Daemon.start();
+  for (const status of [503, 401]) {
+    using connection = await daemon.connect();
+    const huge = ["Content-Length", "100000000"] as const;
+    const answer = await connection.ask("POST", "/v1/exec/start", [huge]);
+    isProse(daemon, answer, status);
+    strictEqual(header(answer, "connection"), "close");
+    if (status === 503) await daemon.bootstrap();
+  }
+});
+
+Deno.test("a refused body within max_drain_bytes keeps its connection, one beyond or chunked closes it", async () => {
+  await using daemon = await Daemon.start({ env: { GUESTD_MAX_DRAIN_BYTES: "100" } });
+  for (const [size, kept] of [[100, true], [101, false]] as const) {
+    using connection = await daemon.connect();
+    const answer = await connection.ask("POST", "/v1/exec/start", [], new Uint8Array(size));
+    deepStrictEqual([answer.status, header(answer, "connection")], [
+      503,
+      kept ? undefined : "close",
+    ]);
+    if (kept) strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+  }
+  using connection = await daemon.connect();
+  const chunked = [["Transfer-Encoding", "chunked"]] as const;
+  const answer = await connection.ask("POST", "/v1/exec/start", chunked, "1\r\nx\r\n0\r\n\r\n");
+  deepStrictEqual([answer.status, header(answer, "connection")], [503, "close"]);
+});
+
+Deno.test("a path id whose escapes are malformed passes the gate first, then is unknown_exec", async () => {
+  await using daemon = await Daemon.start();
+  const bad = ["%", "%4", "%zz", "%ff", "%c3%28", "%ed%a0%80", "a%"];
+  for (const id of bad) isProse(daemon, await ask(daemon, "GET", `/v1/exec/${id}`), 503);
+  await daemon.bootstrap();
+  for (const id of bad) {
+    isProse(daemon, await ask(daemon, "GET", `/v1/exec/${id}`), 401);
+    for (const [method, what] of [["GET", ""], ["POST", "/ack"], ["POST", "/kill"]] as const) {
+      const response = await daemon.fetch(`/v1/exec/${id}${what}`, { method });
+      await refused(response, 404, "unknown_exec");
+    }
+  }
+});
+
+Deno.test("absolute-form targets are served, an authority that is not host[:port] is 400", async () => {
+  await using daemon = await Daemon.start();
+  strictEqual((await ask(daemon, "GET", "http://guest:9000/v1/health")).status, 200);
+  isProse(daemon, await ask(daemon, "GET", "http://guest/nowhere"), 404);
+  isProse(daemon, await ask(daemon, "GET", "/v1/health", [["Host", "a/b"]]), 400);
+});
+
+Deno.test("prose of the gate reaches a plain client as well", async () => {
+  await using daemon = await Daemon.start();
+  await plain(await daemon.fetch("/v1/procs"), 503);
+  await daemon.bootstrap();
+  await plain(await daemon.fetch("/v1/procs", { headers: { authorization: "Bearer x" } }), 401);
+  await plain(await daemon.fetch("/v1/procs", { headers: { authorization: "" } }), 401);
+});

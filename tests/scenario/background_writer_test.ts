@@ -1,0 +1,121 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
+import { BACKGROUND_HOLDS_PIPES } from "../support/child_scripts.ts";
+import { Daemon } from "../support/daemon.ts";
+import { isLive, processStat } from "../support/proc.ts";
+import { Scratch } from "../support/scratch.ts";
+
+const SHORT = { env: { GUESTD_OUTPUT_LINGER_SECS: "0.3" } };
+
+Deno.test("a backgrounded process that holds the pipes delays the outcome by the linger and no more", async () => {
+  await using daemon = await Daemon.bootstrapped(SHORT);
+  const before = performance.now();
+  const id = await daemon.exec(BACKGROUND_HOLDS_PIPES);
+  const rest = await daemon.follow(id);
+  const took = performance.now() - before;
+  ok(took >= 290 && took < 4000, `${took} ms`);
+  deepStrictEqual([rest.text(), rest.exit.writers_may_be_alive], ["ready\n", true]);
+  const { phase, writers_may_be_alive, exit_code } = await daemon.poll(id);
+  deepStrictEqual([phase, writers_may_be_alive, exit_code], ["exited", true, 0]);
+});
+
+Deno.test("while the linger runs the leader has exited, the phase is running and an ack is too early", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "60" } });
+  const id = await daemon.exec(BACKGROUND_HOLDS_PIPES);
+  const group = await eventually("the leader's exit", async () => {
+    const seen = await daemon.group(id);
+    return seen.child_exited && seen;
+  });
+  strictEqual(group.pids.length, 1);
+  strictEqual((await daemon.poll(id)).phase, "running");
+  strictEqual((await daemon.health()).busy, true);
+  strictEqual((await daemon.post(`/v1/exec/${id}/ack`)).status, 409);
+  await daemon.kill(id);
+  const { writers_may_be_alive } = await daemon.outcome(id);
+  strictEqual(writers_may_be_alive, false, "the pipes closed before the deadline");
+});
+
+Deno.test("what is written within the linger belongs to the output", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "60" } });
+  const script = "exec 3<&0; (head -c1 <&3 >/dev/null; echo late) & echo early";
+  const id = await daemon.exec(script, { stdin: true });
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("early\n");
+  await eventually("the leader's exit", async () => (await daemon.group(id)).child_exited);
+  await daemon.stdin(id, "x");
+  strictEqual((await stream.rest()).text(), "late\n");
+  const { stdout, writers_may_be_alive } = await daemon.poll(id);
+  deepStrictEqual([stdout, writers_may_be_alive], ["early\nlate\n", false]);
+});
+
+Deno.test("after the linger a backgrounded server writes on and never gets SIGPIPE", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "0" } });
+  // More than any pipe holds, then a sign of life in a file.
+  const script = `exec 3<&0; (head -c1 <&3 >/dev/null; head -c 3000000 /dev/zero && ` +
+    `echo survived > ${scratch.join("sign")}; exec sleep infinity) & echo $!`;
+  const id = await daemon.exec(script, { stdin: true });
+  const { stdout, writers_may_be_alive } = await daemon.outcome(id);
+  strictEqual(writers_may_be_alive, true);
+  await daemon.ack(id);
+  await daemon.stdin(id, "x");
+  await eventually("the sign", () => {
+    try {
+      return Deno.readTextFileSync(scratch.join("sign")) === "survived\n";
+    } catch {
+      return false;
+    }
+  });
+  strictEqual(isLive(Number(stdout)), true);
+});
+
+Deno.test("what is written after the outcome was published changes nothing of it", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "0" } });
+  const script = "exec 3<&0; (head -c1 <&3 >/dev/null; echo late) & echo early";
+  const id = await daemon.exec(script, { stdin: true });
+  const before = await daemon.outcome(id);
+  await daemon.stdin(id, "x");
+  await eventually("the late writer's end", async () => (await daemon.group(id)).pids.length === 0);
+  deepStrictEqual(await daemon.poll(id), before);
+  const rest = await daemon.follow(id);
+  deepStrictEqual([rest.text(), rest.contiguous()], ["early\n", 6n]);
+});
+
+Deno.test("the linger starts at the leader's exit also when it was killed, timed out or is reaped", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    env: { GUESTD_OUTPUT_LINGER_SECS: "0.2", GUESTD_KILL_GRACE_SECS: "60" },
+  });
+  const script = "(trap '' TERM; echo ready; exec sleep infinity) & exec sleep infinity";
+  const killed = await daemon.exec(script);
+  await using stream = await daemon.stream(killed);
+  await stream.untilOutput("ready");
+  const killing = daemon.kill(killed);
+  deepStrictEqual((await stream.rest()).exit.writers_may_be_alive, true);
+  const timed = await daemon.exec(script, { timeout_sec: 0.3 });
+  deepStrictEqual((await daemon.follow(timed)).exit.writers_may_be_alive, true);
+  const reaped = await daemon.exec(
+    "(trap '' TERM; echo ready; exec sleep infinity) & head -c1 >/dev/null",
+    { reap_group_on_exit: true, stdin: true },
+  );
+  await using third = await daemon.stream(reaped);
+  await third.untilOutput("ready");
+  await daemon.stdin(reaped, "x");
+  deepStrictEqual((await third.rest()).exit.writers_may_be_alive, true);
+  for (const id of [killed, timed, reaped]) {
+    for (const pid of (await daemon.group(id)).pids) Deno.kill(pid, "SIGKILL");
+  }
+  strictEqual((await killing).killed, true);
+});
+
+Deno.test("a daemonized grandchild in a session of its own outlives a kill of its command", async () => {
+  await using daemon = await Daemon.bootstrapped(SHORT);
+  const id = await daemon.exec("setsid sleep infinity >/dev/null 2>&1 & echo $!; cat", {
+    stdin: true,
+  });
+  await using stream = await daemon.stream(id);
+  const pid = Number(await stream.untilOutput("\n"));
+  await eventually("its own session", () => processStat(pid)?.session === pid);
+  strictEqual((await daemon.kill(id)).killed, true);
+  strictEqual(isLive(pid), true);
+  Deno.kill(pid, "SIGKILL");
+});

@@ -1,0 +1,82 @@
+import { deepStrictEqual, rejects, strictEqual } from "node:assert/strict";
+import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+import { request } from "../support/raw_http.ts";
+import type { SseStream } from "../support/sse.ts";
+
+Deno.test("a stream that loses its daemon ends without an exit, so nobody takes it for the command's end", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(BLOCK);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const { pids } = await daemon.group(id);
+  await daemon.stop("SIGKILL");
+  await rejects(stream.rest().then((rest) => rest.exit));
+  for (const pid of pids) Deno.kill(pid, "SIGKILL");
+});
+
+Deno.test("every stream of one command ends with the same exit, exactly one, after all output", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(`${ECHO_LINES}; exit 9`, { stdin: true });
+  const streams: SseStream[] = [];
+  for (let reader = 0; reader < 20; reader++) streams.push(await daemon.stream(id));
+  await daemon.stdin(id, "last\n", true);
+  const rests = await Promise.all(streams.map((stream) => stream.rest()));
+  for (const rest of rests) {
+    strictEqual(rest.text(), "ready\nlast\n");
+    strictEqual(rest.contiguous(), 11n);
+    deepStrictEqual([rest.exit.exit_code, rest.exit.offset], [9, 11n]);
+  }
+});
+
+Deno.test("the exit of a stream and the outcome of a poll tell the same, and a poll is never ahead of its output", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (let round = 0; round < 30; round++) {
+    const id = await daemon.exec(`head -c ${round * 5000} /dev/zero; echo end >&2; exit ${round}`);
+    let polled = await daemon.poll(id);
+    while (polled.phase === "running") polled = await daemon.poll(id);
+    strictEqual(polled.stdout?.length, round * 5000);
+    strictEqual(polled.stderr, "end\n");
+    const { exit } = await daemon.follow(id);
+    deepStrictEqual(
+      [exit.exit_code, exit.signal, exit.truncated, exit.writers_may_be_alive],
+      [polled.exit_code, polled.signal, polled.truncated, polled.writers_may_be_alive],
+    );
+    strictEqual(polled.exit_code, round);
+  }
+});
+
+Deno.test("output written just before the end is there, also when the child is killed right after", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (let round = 0; round < 20; round++) {
+    const id = await daemon.exec("head -c 65536 /dev/zero; kill -9 $$");
+    const { stdout, signal } = await daemon.outcome(id);
+    deepStrictEqual([stdout.length, signal], [65536, 9]);
+  }
+});
+
+Deno.test("an exit that came while nobody was attached is told to the next who is", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("cat; exit 11", { stdin: true });
+  {
+    await using _leaver = await daemon.stream(id);
+  }
+  await daemon.stdin(id, "unseen", true);
+  const rest = await daemon.follow(id);
+  deepStrictEqual([rest.text(), rest.exit.exit_code], ["unseen", 11]);
+});
+
+Deno.test("a client that goes away in mid-stream leaves the command to end as it will", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(`${ECHO_LINES}; exit 6`, { stdin: true });
+  {
+    using connection = await daemon.connect();
+    const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+    await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+    strictEqual((await connection.head()).status, 200);
+    strictEqual((await connection.more()).length > 0, true);
+  }
+  await daemon.stdin(id, "on\n", true);
+  const { exit_code, stdout } = await daemon.outcome(id);
+  deepStrictEqual([exit_code, stdout], [6, "ready\non\n"]);
+});

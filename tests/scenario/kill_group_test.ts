@@ -1,0 +1,159 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
+import {
+  IGNORE_TERM,
+  ORPHANED_STUBBORN_GRANDCHILD,
+  STUBBORN_GRANDCHILD,
+} from "../support/child_scripts.ts";
+import { Daemon } from "../support/daemon.ts";
+import { childrenOf, gone, isLive, processes, processStat } from "../support/proc.ts";
+
+const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2", GUESTD_OUTPUT_LINGER_SECS: "0.1" } };
+
+/** Waits until the group has this many live members. */
+async function members(daemon: Daemon, id: string, count: number): Promise<readonly number[]> {
+  return await eventually(`${count} members`, async () => {
+    const { pids } = await daemon.group(id);
+    return pids.length === count && pids;
+  });
+}
+
+Deno.test("a kill takes the whole group, a grandchild that ignores SIGTERM too", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec(STUBBORN_GRANDCHILD);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const pids = await members(daemon, id, 2);
+  const before = performance.now();
+  strictEqual((await daemon.kill(id)).killed, true);
+  ok(performance.now() - before >= 190, "the grandchild had its grace");
+  await gone(...pids);
+  deepStrictEqual((await daemon.group(id)).pids, []);
+  strictEqual((await stream.rest()).exit.signal, 15);
+});
+
+Deno.test("a kill after the leader is gone takes what it left behind", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
+  const outcome = await daemon.outcome(id);
+  strictEqual(outcome.exit_code, 3);
+  const [orphan = 0] = await members(daemon, id, 1);
+  strictEqual((await daemon.kill(id)).killed, true);
+  await gone(orphan);
+  deepStrictEqual(await daemon.poll(id), outcome);
+  strictEqual((await daemon.kill(id)).killed, false);
+});
+
+Deno.test("a kill after the ack takes what the command left behind", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
+  await daemon.outcome(id);
+  const [orphan = 0] = await members(daemon, id, 1);
+  await daemon.ack(id);
+  strictEqual((await daemon.kill(id)).killed, true);
+  await gone(orphan);
+});
+
+Deno.test("the escalation goes on after the leader's exit was published", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    env: { GUESTD_KILL_GRACE_SECS: "1", GUESTD_OUTPUT_LINGER_SECS: "0" },
+  });
+  const id = await daemon.exec(STUBBORN_GRANDCHILD);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const pids = await members(daemon, id, 2);
+  const killing = daemon.kill(id);
+  strictEqual((await stream.rest()).exit.signal, 15);
+  strictEqual(pids.filter(isLive).length, 1, "published while the grandchild has its grace");
+  strictEqual((await killing).killed, true);
+  await gone(...pids);
+});
+
+Deno.test("a deep tree of processes is gone with one kill", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const nest = (depth: number): string =>
+    depth === 0 ? "exec sleep infinity" : `(${nest(depth - 1)}) & (${nest(depth - 1)}) & wait`;
+  const id = await daemon.exec(nest(4));
+  const pids = await members(daemon, id, 31);
+  strictEqual((await daemon.kill(id)).killed, true);
+  await gone(...pids);
+});
+
+Deno.test("a group that keeps forking is ended by one kill", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  // A chain, never more than a few at once: each link starts the next and ends.
+  const script = "trap '' TERM; echo ready; while :; do (:); done";
+  const id = await daemon.exec(script);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const { pgid } = await daemon.group(id);
+  strictEqual((await daemon.kill(id)).killed, true);
+  await eventually(
+    "the end of the group",
+    () => !processes().some((stat) => stat.pgid === pgid && stat.state !== "Z"),
+  );
+});
+
+Deno.test("a group's number stays the leader's while somebody lives in it: its zombie is kept", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & exit 0");
+  await daemon.outcome(id);
+  const { pgid } = await daemon.group(id);
+  strictEqual(processStat(pgid ?? 0)?.state, "Z");
+  await daemon.ack(id);
+  strictEqual(processStat(pgid ?? 0)?.state, "Z");
+  await daemon.kill(id);
+  await eventually("the leader's end", () => processStat(pgid ?? 0) === undefined);
+});
+
+Deno.test("a group that is empty gives its number back, and no kill signals it any more", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec("true");
+  await daemon.outcome(id);
+  const { pgid } = await daemon.group(id);
+  await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
+  strictEqual((await daemon.kill(id)).killed, false);
+  deepStrictEqual((await daemon.group(id)).pgid, pgid);
+});
+
+Deno.test("killing one of many groups leaves the others alone", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const ids = await Promise.all(Array.from({ length: 10 }, () => daemon.exec(IGNORE_TERM)));
+  const [first = "", ...others] = ids;
+  strictEqual((await daemon.kill(first)).killed, true);
+  for (const id of others) strictEqual((await daemon.group(id)).pids.length, 1);
+  await Promise.all(others.map((id) => daemon.kill(id)));
+  await eventually(
+    "no child left",
+    () => childrenOf(daemon.pid).every(({ state }) => state === "Z"),
+  );
+});
+
+Deno.test("reap_group_on_exit ends what a command left behind, with SIGTERM, then SIGKILL", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const polite = await daemon.exec("sleep infinity & echo $!; exit 4", {
+    reap_group_on_exit: true,
+  });
+  const outcome = await daemon.outcome(polite);
+  deepStrictEqual([outcome.exit_code, outcome.writers_may_be_alive], [4, false]);
+  await gone(Number(outcome.stdout));
+  const stubborn = await daemon.exec(
+    "(trap '' TERM; echo ready; exec sleep infinity) & head -c1 >/dev/null",
+    { reap_group_on_exit: true, stdin: true },
+  );
+  await using stream = await daemon.stream(stubborn);
+  await stream.untilOutput("ready");
+  const pids = await members(daemon, stubborn, 3);
+  await daemon.stdin(stubborn, "x");
+  await stream.rest();
+  await gone(...pids);
+});
+
+Deno.test("without reap_group_on_exit what a command left behind goes on", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & echo $!");
+  const pid = Number((await daemon.outcome(id)).stdout);
+  const second = await daemon.exec("true");
+  await daemon.outcome(second);
+  strictEqual(isLive(pid), true);
+});

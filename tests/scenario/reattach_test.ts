@@ -1,0 +1,116 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { ECHO_LINES } from "../support/child_scripts.ts";
+import { Daemon } from "../support/daemon.ts";
+import { type ExecEvent, StreamRest } from "../support/sse.ts";
+
+const MIB = 1024 * 1024;
+
+/** Numbered lines, so that a lost, doubled or swapped byte shows. */
+const COUNT = (lines: number): string => `seq 1 ${lines}`;
+
+function counted(lines: number): string {
+  return Array.from({ length: lines }, (_, index) => `${index + 1}\n`).join("");
+}
+
+/** Follows a command, detaching after each `events` events and attaching again where it was. */
+async function inPieces(daemon: Daemon, id: string, events: number): Promise<StreamRest> {
+  const seen: ExecEvent[] = [];
+  let offset = 0n;
+  for (;;) {
+    await using stream = await daemon.stream(id, offset);
+    for (let taken = 0; taken < events; taken++) {
+      const event = await stream.next();
+      ok(event !== undefined, "the stream ended without an exit");
+      seen.push(event);
+      if (event.event === "exit") return new StreamRest(seen);
+      offset = event.event === "gap" ? event.to : event.offset + BigInt(event.bytes.length);
+    }
+  }
+}
+
+Deno.test("output is complete however often a client reattaches, while it is written and afterwards", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const lines = 100_000;
+  const id = await daemon.exec(COUNT(lines));
+  for (const events of [1, 3, 1000]) {
+    const whole = await inPieces(daemon, id, events);
+    deepStrictEqual(whole.gaps, []);
+    strictEqual(whole.contiguous(), whole.exit.offset);
+    strictEqual(whole.text(), counted(lines));
+  }
+  strictEqual((await daemon.poll(id)).stdout, counted(lines));
+});
+
+Deno.test("a client that stays attached gets everything that a fast writer writes, far beyond the window", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const lines = 2_000_000;
+  const id = await daemon.exec(COUNT(lines));
+  await using stream = await daemon.stream(id);
+  const whole = await stream.rest();
+  deepStrictEqual(whole.gaps, []);
+  strictEqual(whole.contiguous(), whole.exit.offset);
+  ok(whole.exit.offset > BigInt(8 * MIB));
+  strictEqual(whole.text(), counted(lines));
+  strictEqual(whole.exit.truncated, true);
+});
+
+Deno.test("two streams of output reattached at every event stay in order, each on its own", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const script = "seq 1 5000 & seq 5001 10000 >&2; wait";
+  const whole = await inPieces(daemon, await daemon.exec(script), 2);
+  strictEqual(whole.contiguous(), whole.exit.offset);
+  strictEqual(whole.text("stdout"), counted(5000));
+  strictEqual(whole.text("stderr"), counted(10000).slice(counted(5000).length));
+});
+
+Deno.test("the window that is replayed is exactly stream_replay_bytes, in one gap and the rest", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(`seq 1 300000; cat`, { stdin: true });
+  const total = counted(300_000).length;
+  await using last = await daemon.stream(id, total - 1);
+  await last.untilOutput("\n");
+  for (const offset of [0, 1, total - MIB - 1]) {
+    await using stream = await daemon.stream(id, offset);
+    const gap = await stream.next();
+    deepStrictEqual(gap, { event: "gap", from: BigInt(offset), to: BigInt(total - MIB) });
+    const first = await stream.next();
+    strictEqual(first?.event === "output" && first.offset, BigInt(total - MIB));
+  }
+  await daemon.stdin(id, "", true);
+  await using exact = await daemon.stream(id, total - MIB);
+  const rest = await exact.rest();
+  deepStrictEqual(rest.gaps, []);
+  strictEqual(rest.text(), counted(300_000).slice(total - MIB));
+  strictEqual(rest.contiguous(BigInt(total - MIB)), BigInt(total));
+});
+
+Deno.test("a window of another size is kept to the byte", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_STREAM_REPLAY_BYTES: "10" } });
+  const id = await daemon.exec("echo 0123456789abcde");
+  await daemon.outcome(id);
+  const rest = await daemon.follow(id);
+  deepStrictEqual(rest.gaps, [{ event: "gap", from: 0n, to: 6n }]);
+  strictEqual(rest.text(), "6789abcde\n");
+  strictEqual(rest.contiguous(), 16n);
+});
+
+Deno.test("bytes that are no UTF-8 arrive on the stream as they were written", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(["cat"], { stdin: true });
+  const bytes = Uint8Array.from({ length: 65_536 }, (_, index) => (index * 7) & 0xff);
+  await daemon.stdin(id, bytes, true);
+  deepStrictEqual((await daemon.follow(id)).bytes(), bytes);
+});
+
+Deno.test("many readers at different places of one stream each get their own rest", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(`${COUNT(20_000)}; ${ECHO_LINES}`, { stdin: true });
+  const prefix = counted(20_000);
+  const offsets = Array.from({ length: 30 }, (_, index) => index * 3000);
+  const streams = await Promise.all(offsets.map((offset) => daemon.stream(id, offset)));
+  await daemon.stdin(id, "end\n", true);
+  const rests = await Promise.all(streams.map((stream) => stream.rest()));
+  for (const [index, rest] of rests.entries()) {
+    strictEqual(rest.text(), `${prefix}ready\nend\n`.slice(offsets[index]));
+  }
+});

@@ -1,0 +1,184 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually, within } from "../support/await_event.ts";
+import { BLOCK, IGNORE_TERM, ORPHANED_STUBBORN_GRANDCHILD } from "../support/child_scripts.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+import { gone } from "../support/proc.ts";
+import { headerValues, request } from "../support/raw_http.ts";
+
+const QUICK = { env: { GUESTD_DRAIN_SECS: "0.2" } };
+
+/** How the end is asked for. */
+const WAYS: readonly [string, (daemon: Daemon) => Promise<unknown> | void][] = [
+  ["terminate", (daemon) => daemon.hook("terminate")],
+  ["SIGTERM", (daemon) => daemon.signal("SIGTERM")],
+  ["SIGINT", (daemon) => daemon.signal("SIGINT")],
+];
+
+for (const [way, begin] of WAYS) {
+  Deno.test(`${way} with a stream open ends it with the exit that really happened`, async () => {
+    await using daemon = await Daemon.bootstrapped(QUICK);
+    const id = await daemon.exec(BLOCK);
+    await using stream = await daemon.stream(id);
+    await stream.untilOutput("ready");
+    const { pids } = await daemon.group(id);
+    await begin(daemon);
+    const { exit } = await stream.rest();
+    deepStrictEqual([exit.exit_code, exit.signal], [null, 15]);
+    strictEqual(await daemon.end(), 0);
+    await gone(...pids);
+  });
+
+  Deno.test(`${way} with nothing in flight does not wait`, async () => {
+    await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "15" } });
+    const id = await daemon.exec("true");
+    await daemon.outcome(id);
+    const before = performance.now();
+    await begin(daemon);
+    strictEqual(await daemon.end(), 0);
+    ok(performance.now() - before < 3000, `${performance.now() - before} ms`);
+  });
+}
+
+Deno.test("a command that ignores SIGTERM gets SIGKILL after 2 s, and its stream the exit of that", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec(IGNORE_TERM);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const before = performance.now();
+  daemon.signal("SIGTERM");
+  strictEqual((await stream.rest()).exit.signal, 9);
+  const took = performance.now() - before;
+  ok(took > 1900 && took < 6000, `${took} ms`);
+  strictEqual(await daemon.end(), 0);
+});
+
+Deno.test("what a finished command left behind does not outlive the daemon", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
+  await daemon.outcome(id);
+  const pids = await eventually("the orphan", async () => {
+    const group = await daemon.group(id);
+    return group.pids.length === 1 && group.pids;
+  });
+  strictEqual(await daemon.stop(), 0);
+  await gone(...pids);
+});
+
+Deno.test("SIGTERM drains: a request in flight is answered, and its connection told to close", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(["cat"], { stdin: true });
+  using connection = await daemon.connect();
+  const body = JSON.stringify({ data_b64: "aGVsbG8=" });
+  const whole = request(
+    "POST",
+    execPath(id, "stdin"),
+    [["Authorization", `Bearer ${daemon.token}`]],
+    body,
+  );
+  // All but the last byte of the body: the request is in flight until the test says so.
+  await connection.send(whole.subarray(0, -1));
+  await eventually(
+    "the request to be in flight",
+    () => daemon.fetch("/v1/health").then(() => true),
+  );
+  daemon.signal("SIGTERM");
+  await daemon.log.until("the drain", ({ msg }) => msg === "shutting down");
+  await connection.send(whole.subarray(-1));
+  const answer = await connection.response();
+  strictEqual(answer.status, 200);
+  // Deno may say it a second time: the header is a list.
+  deepStrictEqual([...new Set(headerValues(answer, "connection"))], ["close"]);
+  strictEqual(await daemon.end(), 0);
+});
+
+Deno.test("a request that never ends is drained for GUESTD_DRAIN_SECS at most", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0.5" } });
+  using connection = await daemon.connect();
+  await connection.send(
+    request("POST", "/v1/exec/start", [
+      ["Authorization", `Bearer ${daemon.token}`],
+      ["Content-Length", "100"],
+    ]),
+  );
+  await daemon.health();
+  const before = performance.now();
+  strictEqual(await daemon.stop(), 0);
+  const took = performance.now() - before;
+  ok(took < 5000, `${took} ms`);
+});
+
+Deno.test("a held poll and a held kill are answered with what is known when the daemon ends", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    env: { GUESTD_DRAIN_SECS: "0.2", GUESTD_KILL_GRACE_SECS: "60" },
+  });
+  const id = await daemon.exec(IGNORE_TERM);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const killing = daemon.kill(id);
+  const polled = daemon.poll(id);
+  daemon.signal("SIGTERM");
+  strictEqual((await killing).killed, true);
+  strictEqual((await polled).exec_id, id);
+  strictEqual((await stream.rest()).exit.signal, 9);
+  strictEqual(await daemon.end(), 0);
+});
+
+Deno.test("a second signal ends it at once, with the groups killed", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "60" } });
+  const id = await daemon.exec(IGNORE_TERM);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const { pids } = await daemon.group(id);
+  daemon.signal("SIGTERM");
+  await daemon.log.until("the first", ({ msg }) => msg === "shutting down");
+  const before = performance.now();
+  daemon.signal("SIGTERM");
+  strictEqual(await daemon.end(), 0);
+  ok(performance.now() - before < 2000, `${performance.now() - before} ms`);
+  await gone(...pids);
+});
+
+Deno.test("a signal after terminate counts as the second", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "60" } });
+  const id = await daemon.exec(IGNORE_TERM);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const { pids } = await daemon.group(id);
+  await daemon.hook("terminate");
+  await daemon.log.until("the terminate", ({ msg }) => msg === "shutting down");
+  daemon.signal("SIGINT");
+  strictEqual(await daemon.end(), 0);
+  await gone(...pids);
+});
+
+Deno.test("a daemon with many commands running, and streams on each, ends all of them in time", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const ids = await Promise.all(Array.from({ length: 40 }, () => daemon.exec(BLOCK)));
+  const streams = await Promise.all(ids.map((id) => daemon.stream(id)));
+  await Promise.all(streams.map((stream) => stream.untilOutput("ready")));
+  daemon.signal("SIGTERM");
+  const rests = await Promise.all(streams.map((stream) => stream.rest()));
+  strictEqual(rests.every(({ exit }) => exit.signal === 15), true);
+  strictEqual(await daemon.end(), 0);
+});
+
+Deno.test("idle connections that are kept open do not hold the end up", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "15" } });
+  using idle = await daemon.connect();
+  strictEqual((await idle.ask("GET", "/v1/health")).status, 200);
+  using silent = await daemon.connect();
+  const before = performance.now();
+  strictEqual(await daemon.stop(), 0);
+  ok(performance.now() - before < 3000, `${performance.now() - before} ms`);
+  await within("the end of both", Promise.all([idle.closedByPeer(), silent.closedByPeer()]));
+});
+
+Deno.test("a writer that is held back for a reader, or floods, does not hold the end up", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec("exec yes");
+  await using stream = await daemon.stream(id);
+  await stream.next();
+  const before = performance.now();
+  strictEqual(await daemon.stop(), 0);
+  ok(performance.now() - before < 6000, `${performance.now() - before} ms`);
+});

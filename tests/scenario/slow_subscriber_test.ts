@@ -1,0 +1,134 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
+import { flood } from "../support/child_scripts.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+import { type RawConnection, request } from "../support/raw_http.ts";
+import { SseStream } from "../support/sse.ts";
+
+const MIB = 1024 * 1024;
+const SIZE = 64 * MIB;
+
+/** How long a command takes from start to end when nobody looks, in milliseconds. */
+async function unwatchedMs(daemon: Daemon): Promise<number> {
+  const before = performance.now();
+  const id = await daemon.exec(flood(SIZE));
+  await ended(daemon, id);
+  return performance.now() - before;
+}
+
+/** Waits for the end without looking at the output. */
+async function ended(daemon: Daemon, id: string): Promise<void> {
+  await eventually("its end", async () => (await daemon.group(id)).child_exited);
+}
+
+/** Asks for the stream on a bare connection and reads nothing but the head. */
+async function attachStuck(daemon: Daemon, id: string, offset = 0): Promise<RawConnection> {
+  const connection = await daemon.connect();
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  await connection.send(
+    request("GET", `${execPath(id, "stream")}?offset=${offset}`, [authorization]),
+  );
+  strictEqual((await connection.head()).status, 200);
+  return connection;
+}
+
+Deno.test("a subscriber that is stuck holds the command up for a second at most", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const free = await unwatchedMs(daemon);
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+  using _stuck = await attachStuck(daemon, id);
+  const before = performance.now();
+  await daemon.stdin(id, "x", true);
+  await ended(daemon, id);
+  const took = performance.now() - before;
+  ok(took < 2 * free + 1500, `${took} ms with a stuck reader, ${free} ms without one`);
+});
+
+Deno.test("many stuck subscribers hold it up no longer than one", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const free = await unwatchedMs(daemon);
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+  const stuck = await Promise.all(Array.from({ length: 10 }, () => attachStuck(daemon, id)));
+  const before = performance.now();
+  await daemon.stdin(id, "x", true);
+  await ended(daemon, id);
+  const took = performance.now() - before;
+  for (const connection of stuck) connection[Symbol.dispose]();
+  ok(took < 2 * free + 2000, `${took} ms with ten stuck readers, ${free} ms without one`);
+});
+
+Deno.test("a subscriber that comes back again and again, and never reads, holds it up no longer", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const free = await unwatchedMs(daemon);
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+  await daemon.stdin(id, "x", true);
+  const before = performance.now();
+  let over = false;
+  const end = ended(daemon, id).then(() => over = true);
+  let attached = 0;
+  while (!over) {
+    using _stuck = await attachStuck(daemon, id);
+    attached++;
+  }
+  await end;
+  const took = performance.now() - before;
+  ok(took < 3 * free + 2500, `${took} ms with ${attached} attachments, ${free} ms without`);
+});
+
+Deno.test("a subscriber that was stuck is told of the gap, once, and gets the rest and the exit", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+  using connection = await daemon.connect();
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  const head = await connection.head();
+  await daemon.stdin(id, "x", true);
+  await ended(daemon, id);
+  const body = ReadableStream.from(connection.body(head));
+  await using stream = new SseStream(body);
+  const rest = await stream.rest();
+  strictEqual(rest.contiguous(), BigInt(SIZE));
+  strictEqual(rest.exit.offset, BigInt(SIZE));
+  deepStrictEqual(rest.gaps.length, 1);
+});
+
+Deno.test("a stuck subscriber costs no memory beyond its window, and none once it is gone", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+  const before = daemon.rss();
+  using _stuck = await attachStuck(daemon, id);
+  await daemon.stdin(id, "x", true);
+  await ended(daemon, id);
+  const grown = (daemon.rss() - before) / MIB;
+  // 8 MiB captured, 8 MiB of window, and what a socket and V8 hold on the way.
+  ok(grown < 64, `${grown} MiB`);
+});
+
+Deno.test("one stuck subscriber takes nothing from one that reads", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(32 * MIB)}`, { stdin: true });
+  using _stuck = await attachStuck(daemon, id);
+  await using reader = await daemon.stream(id);
+  await daemon.stdin(id, "x", true);
+  const rest = await reader.rest();
+  strictEqual(rest.contiguous(), BigInt(32 * MIB));
+  deepStrictEqual(rest.gaps, []);
+});
+
+Deno.test("a kill ends a writer that is held back", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("exec yes");
+  using _stuck = await attachStuck(daemon, id);
+  const before = performance.now();
+  strictEqual((await daemon.kill(id)).killed, true);
+  ok(performance.now() - before < 2000, `${performance.now() - before} ms`);
+  strictEqual((await daemon.poll(id)).signal, 15);
+});
+
+Deno.test("a timeout ends a writer that is held back", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("exec yes", { timeout_sec: 0.3 });
+  using _stuck = await attachStuck(daemon, id);
+  await ended(daemon, id);
+  strictEqual((await daemon.poll(id)).signal, 15);
+});

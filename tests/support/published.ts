@@ -1,0 +1,142 @@
+/**
+ * What a daemon publishes of itself in `/v1/schema`, and a check of its answers against that: whatever a test asks
+ * for by `Daemon.fetch` must be an answer that the document announces, in status, slug, header and shape.
+ *
+ * @module
+ */
+
+import { type JsonSchema, violations } from "./json_schema.ts";
+import type { SseEvent } from "./sse.ts";
+
+/** One route as the document has it. */
+export interface PublishedRow {
+  readonly method: string;
+  readonly path: string;
+  readonly auth: string;
+  readonly summary: string;
+  readonly request: PublishedContent | null;
+  readonly response: PublishedContent | null;
+  readonly statuses: readonly PublishedStatus[];
+  readonly query?: JsonSchema;
+  readonly sse_events?: Readonly<Record<string, JsonSchema>>;
+}
+
+/** A body as the document has it. */
+export interface PublishedContent {
+  readonly content_type: string;
+  readonly schema?: JsonSchema;
+}
+
+/** A status as the document has it. */
+export interface PublishedStatus {
+  readonly code: number;
+  readonly error: string;
+  readonly meaning: string;
+}
+
+/** The document of `/v1/schema`, as far as tests read it. */
+export interface PublishedDocument {
+  readonly $defs: Readonly<Record<string, JsonSchema>>;
+  readonly $schema: string;
+  readonly auth: Readonly<Record<string, unknown>>;
+  readonly daemon_version: string;
+  readonly definition_collisions: readonly unknown[];
+  readonly generated_from: string;
+  readonly hook_prefix: string;
+  readonly limits: Readonly<Record<string, number>>;
+  readonly protocol_version: string;
+  readonly routes: readonly PublishedRow[];
+  readonly title: string;
+  readonly unmatched_path: PublishedStatus;
+  readonly version_header: string;
+}
+
+/** Checks answers against the document. */
+export class Published {
+  readonly document: PublishedDocument;
+
+  /** Takes the document as it was served. */
+  constructor(document: PublishedDocument) {
+    this.document = document;
+  }
+
+  /** The rows whose path fits, query and all cut off. */
+  rows(target: string): PublishedRow[] {
+    const path = target.replace(/\?.*$/, "").split("/");
+    return this.document.routes.filter((row) => {
+      const pattern = row.path.split("/");
+      return pattern.length === path.length &&
+        pattern.every((part, at) => (part === "{id}" ? path[at] !== "" : part === path[at]));
+    });
+  }
+
+  /** Gives the answer back; throws unless it is one that the document announces for this request. */
+  async checked(method: string, target: string, response: Response): Promise<Response> {
+    const { document } = this;
+    const version = response.headers.get(document.version_header);
+    if (version !== document.daemon_version) {
+      this.#fail(method, target, `its version is ${version}`);
+    }
+    const type = response.headers.get("content-type") ?? "";
+    const isJson = type === "application/json";
+    if (!isJson && !type.startsWith("text/plain")) {
+      this.#status(method, target, response, "");
+      return response;
+    }
+    const bytes = await response.bytes();
+    const body: unknown = isJson ? JSON.parse(new TextDecoder().decode(bytes)) : undefined;
+    const row = this.#status(method, target, response, slugOf(response, body));
+    const shape = response.ok ? row?.response?.schema : { $ref: "#/$defs/ErrorBody" };
+    if (isJson && shape !== undefined) {
+      const found = violations(shape, body, document.$defs, "the body");
+      if (found.length > 0) this.#fail(method, target, found.join("; "));
+    }
+    const { status, headers } = response;
+    const copy = new Response(bytes, { status, headers });
+    return Object.defineProperty(copy, "url", { value: response.url });
+  }
+
+  /** Throws unless the event is one that the stream route announces. */
+  checkEvent(item: SseEvent): void {
+    const schema = this.rows("/v1/exec/x/stream")[0]?.sse_events?.[item.event];
+    if (schema === undefined) {
+      throw new Error(`Cannot pass: event '${item.event}' is not published`);
+    }
+    const found = violations(schema, JSON.parse(item.data), this.document.$defs, item.event);
+    if (found.length > 0) throw new Error(`Cannot pass: ${found.join("; ")}: ${item.data}`);
+  }
+
+  /** The row that answered; undefined for an answer that belongs to none. */
+  #status(
+    method: string,
+    target: string,
+    response: Response,
+    slug: string,
+  ): PublishedRow | undefined {
+    const rows = this.rows(target);
+    const row = rows.find((candidate) => candidate.method === method);
+    if (row === undefined) {
+      const expected = rows.length === 0 ? this.document.unmatched_path.code : 405;
+      if (response.status !== expected || slug !== "") {
+        this.#fail(method, target, `${response.status} is not ${expected}`);
+      }
+      return undefined;
+    }
+    const known = row.statuses.some(({ code, error }) =>
+      code === response.status && error === slug
+    );
+    if (!known && response.status !== 501) {
+      this.#fail(method, target, `${response.status} ${slug} is not among the route's statuses`);
+    }
+    return row;
+  }
+
+  #fail(method: string, target: string, what: string): never {
+    throw new Error(`Cannot pass: ${method} ${target} was answered against the schema: ${what}`);
+  }
+}
+
+function slugOf(response: Response, body: unknown): string {
+  if (response.ok || typeof body !== "object" || body === null || !("error" in body)) return "";
+  return String(body.error);
+}

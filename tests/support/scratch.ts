@@ -1,0 +1,35 @@
+/**
+ * A directory of a test's own.
+ *
+ * @module
+ */
+
+/** A new empty directory, removed with all it holds at the end of the block. */
+export class Scratch implements Disposable {
+  /** Absolute path. */
+  readonly path: string;
+
+  /** Makes it; everybody may enter it and write to it. */
+  constructor() {
+    this.path = Deno.makeTempDirSync({ prefix: "guestd-test-" });
+    Deno.chmodSync(this.path, 0o777);
+  }
+
+  /** Path of an entry. */
+  join(name: string): string {
+    return `${this.path}/${name}`;
+  }
+
+  /** Writes a file and gives its path. */
+  file(name: string, content: string, mode = 0o644): string {
+    const path = this.join(name);
+    Deno.writeTextFileSync(path, content);
+    Deno.chmodSync(path, mode);
+    return path;
+  }
+
+  /** Removes it. */
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.path, { recursive: true });
+  }
+}

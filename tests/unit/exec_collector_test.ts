@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { type Clock, Collector } from "../../src/exec/collector.ts";
+
+/** A clock that the test moves, with one timer at most. */
+class FakeClock implements Clock {
+  #now = 0;
+  #pending: { readonly atMs: number; readonly run: () => void } | undefined;
+  readonly armed: number[] = [];
+
+  readonly nowMs = (): number => this.#now;
+
+  readonly after = (ms: number, run: () => void): () => void => {
+    assert.equal(this.#pending, undefined, "two timers at once");
+    this.#pending = { atMs: this.#now + ms, run };
+    this.armed.push(ms);
+    return () => this.#pending = undefined;
+  };
+
+  /** Lets the time come, and every timer that is due on the way. */
+  to(ms: number): void {
+    while (this.#pending !== undefined && this.#pending.atMs <= ms) {
+      const { atMs, run } = this.#pending;
+      this.#pending = undefined;
+      this.#now = atMs;
+      run();
+    }
+    this.#now = ms;
+  }
+
+  get waits(): boolean {
+    return this.#pending !== undefined;
+  }
+}
+
+Deno.test("entries are collected one after the other, each after its own time", () => {
+  const time = new FakeClock();
+  const collected: string[] = [];
+  using collector = new Collector<string>(100, (entry) => collected.push(entry), time);
+  collector.add("a");
+  time.to(60);
+  collector.add("b");
+  time.to(99);
+  assert.deepEqual(collected, []);
+  time.to(100);
+  assert.deepEqual(collected, ["a"]);
+  time.to(160);
+  assert.deepEqual(collected, ["a", "b"]);
+  assert.equal(time.waits, false);
+});
+
+Deno.test("a time to live beyond what a timer takes is waited for in parts", () => {
+  const time = new FakeClock();
+  const collected: string[] = [];
+  const ttlMs = 2 ** 31 + 5;
+  using collector = new Collector<string>(ttlMs, (entry) => collected.push(entry), time);
+  collector.add("a");
+  time.to(2 ** 31);
+  assert.deepEqual(collected, []);
+  time.to(ttlMs);
+  assert.deepEqual(collected, ["a"]);
+  assert.ok(time.armed.every((ms) => ms < 2 ** 31));
+});
+
+Deno.test("a disposed collector collects nothing and leaves no timer", () => {
+  const time = new FakeClock();
+  const collector = new Collector<string>(10, () => assert.fail("collected"), time);
+  collector.add("a");
+  collector[Symbol.dispose]();
+  assert.equal(time.waits, false);
+  time.to(100);
+});
