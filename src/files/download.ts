@@ -14,14 +14,18 @@ export interface Download {
  * The body of what was opened. It is read one chunk ahead of the peer, so that the disk and the
  * network work at the same time and a slow peer costs no more than that.
  */
-export function download({ reader, first }: Opened, transfers: Transfers, log: Log): Download {
-  if (first.length < CHUNK_BYTES) {
+export function download(
+  { reader, first, ended: whole }: Opened,
+  transfers: Transfers,
+  log: Log,
+): Download {
+  if (whole) {
     reader[Symbol.dispose]();
     return { body: first, length: first.length };
   }
   // A size that has been passed already was a lie, as those of /proc and /sys are.
   const claimed = reader.size;
-  const length = claimed > first.length ? claimed : undefined;
+  const length = claimed >= first.length ? claimed : undefined;
   let left = length ?? Infinity;
   let ended = false;
   let ahead: Promise<Uint8Array<ArrayBuffer>> | undefined;
@@ -72,7 +76,7 @@ export function download({ reader, first }: Opened, transfers: Transfers, log: L
       try {
         const chunk = ahead === undefined ? first : await ahead;
         if (ended) return;
-        if (chunk.length === CHUNK_BYTES && chunk.length < left) ahead = readAhead();
+        if (chunk.length >= CHUNK_BYTES && chunk.length < left) ahead = readAhead();
         give(controller, chunk);
       } catch (error) {
         if (ended) return;

@@ -5,6 +5,9 @@ import { transfer } from "./transfer.ts";
 /** What one reading gives at most, in bytes. */
 export const CHUNK_BYTES = 256 * 1024;
 
+/** What opening gives at most: one more, so that what fits into a chunk is known to be all. */
+const FIRST_BYTES = CHUNK_BYTES + 1;
+
 /** A window of lines, counted from 1 and inclusive. */
 export interface LineRange {
   /** First line. */
@@ -25,8 +28,10 @@ export interface TreeLimits {
 export interface Opened {
   /** Reads on. */
   readonly reader: Reader;
-  /** The first bytes; fewer than {@link CHUNK_BYTES} are all. */
+  /** The first bytes. */
   readonly first: Uint8Array<ArrayBuffer>;
+  /** Whether those are all. */
+  readonly ended: boolean;
 }
 
 /**
@@ -96,13 +101,13 @@ export class Reader implements Disposable {
     core: Core,
     start: (out: Uint8Array<ArrayBuffer>, token: number) => number,
   ): Promise<Opened> {
-    const out = new Uint8Array(CHUNK_BYTES);
+    const out = new Uint8Array(FIRST_BYTES);
     let handle = 0;
     const opened = transfer(core, (token) => handle = start(out, token));
     const reader = new Reader(core, handle);
     try {
       const filled = await opened;
-      return { reader, first: out.subarray(0, filled) };
+      return { reader, first: out.subarray(0, filled), ended: filled < FIRST_BYTES };
     } catch (error) {
       reader[Symbol.dispose]();
       throw error;

@@ -104,7 +104,7 @@ Deno.test("procs are wrapped as they come", async () => {
   deepStrictEqual(body, { procs: [{ ...group, started_at: 2 ** 40 }] });
 });
 
-Deno.test("the routes that are still to be built answer 501", async () => {
+Deno.test("the route that is still to be built answers 501", async () => {
   for (const handler of Object.values(pendingRoutes())) {
     const response = await handler(call);
     strictEqual(response.status, 501);

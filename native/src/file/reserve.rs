@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::fstatvfs;
+use rustix::fs::{StatVfs, fstatvfs};
 
 use super::failure::{Failure, UNDER_RESERVE};
 use crate::disk;
@@ -32,7 +32,7 @@ impl Reserve {
         if self.bytes == 0 {
             return Ok(());
         }
-        disk::available_bytes(path).map_or(Ok(()), |available| self.judge(available, wanted))
+        disk::nearest(path).map_or(Ok(()), |stat| self.weigh(&stat, wanted))
     }
 
     /// Looks at the file system of an open file.
@@ -40,9 +40,7 @@ impl Reserve {
         if self.bytes == 0 {
             return Ok(());
         }
-        fstatvfs(file).map_or(Ok(()), |stat| {
-            self.judge(stat.f_bavail.saturating_mul(stat.f_frsize), 0)
-        })
+        fstatvfs(file).map_or(Ok(()), |stat| self.weigh(&stat, 0))
     }
 
     /// Counts `bytes` that are about to be written to `file`, and looks every 8 MiB.
@@ -53,6 +51,14 @@ impl Reserve {
         }
         self.unseen = 0;
         self.check_file(file)
+    }
+
+    fn weigh(&self, stat: &StatVfs, wanted: u64) -> Result<(), Failure> {
+        // /proc, /sys and their like have no blocks at all, and so nothing that could run out.
+        if stat.f_blocks == 0 {
+            return Ok(());
+        }
+        self.judge(stat.f_bavail.saturating_mul(stat.f_frsize), wanted)
     }
 
     fn judge(&self, available: u64, wanted: u64) -> Result<(), Failure> {
@@ -89,6 +95,7 @@ mod tests {
     fn what_cannot_be_measured_is_allowed_and_nothing_is_measured_for_no_reserve() {
         let nowhere = Path::new("/proc/self/fd/-1\0");
         assert_eq!(Reserve::new(u64::MAX).check(nowhere, 0), Ok(()));
+        assert_eq!(Reserve::new(u64::MAX).check(Path::new("/proc/sys"), 0), Ok(()));
         assert_eq!(Reserve::new(0).check(Path::new("/"), u64::MAX), Ok(()));
         assert!(Reserve::new(u64::MAX).check(Path::new("/"), 0).is_err());
     }

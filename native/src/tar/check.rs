@@ -10,7 +10,7 @@ use super::Limits;
 use super::disk::{Root, kind_at};
 use super::known::{Known, Node};
 use super::member::{Kind, Member, Members};
-use super::name::{MAX_TARGET, resolve, split};
+use super::name::{MAX_TARGET, resolve, resolve_target, split};
 use crate::file::failure::{Failure, OVER_LIMIT, shown_bytes};
 
 /// What a checked archive amounts to.
@@ -198,7 +198,7 @@ impl Check<'_> {
             Kind::File => Ok(Node::File),
             Kind::Directory => Ok(Node::Directory { fresh: false }),
             Kind::Symlink => {
-                let why = match resolve(parent, &member.link) {
+                let why = match resolve_target(parent, &member.link) {
                     _ if member.link.is_empty() => "has an empty link target",
                     _ if member.link.len() > MAX_TARGET => "has a link target above 4095 bytes",
                     Ok(_) => return Ok(Node::Symlink),

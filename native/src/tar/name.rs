@@ -8,6 +8,16 @@ pub const MAX_TARGET: usize = 4095;
 /// Resolves `path` beneath a root, starting at `from`, which is resolved already. The result has no
 /// empty component, no `.` and no `..`; empty is the root itself. An error says what is wrong.
 pub fn resolve(from: &[u8], path: &[u8]) -> Result<Vec<u8>, &'static str> {
+    resolve_within(from, path, MAX_COMPONENT)
+}
+
+/// As [`resolve`], for a symlink's target, of which nothing is made: its components may be longer
+/// than any name.
+pub fn resolve_target(from: &[u8], target: &[u8]) -> Result<Vec<u8>, &'static str> {
+    resolve_within(from, target, MAX_TARGET)
+}
+
+fn resolve_within(from: &[u8], path: &[u8], max: usize) -> Result<Vec<u8>, &'static str> {
     if path.contains(&0) {
         return Err("holds a NUL");
     }
@@ -24,7 +34,7 @@ pub fn resolve(from: &[u8], path: &[u8]) -> Result<Vec<u8>, &'static str> {
                 let above = split(&resolved).0.len();
                 resolved.truncate(above);
             }
-            _ if component.len() > MAX_COMPONENT => return Err("has a component above 255 bytes"),
+            _ if component.len() > max => return Err("has a component above 255 bytes"),
             _ => {
                 if !resolved.is_empty() {
                     resolved.push(b'/');
