@@ -14,6 +14,9 @@ commands=(
   "demo|run|a guided tour of a real daemon on a free port, which then serves until interrupted"
   "test|test|set up, then every test, Rust and TypeScript; with arguments: deno test with them, alone"
   "check|check|format, lint, types, documentation, clippy; changes nothing"
+  "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
+  "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"
+  "vm-test|vm_test|boots the image in QEMU and drives it over HTTP; as root installs what that needs"
 )
 
 source "$root/scripts/build/say.sh"
@@ -40,7 +43,7 @@ main() {
     IFS='|' read -r name file does <<<"$row"
     if [ "$name" = "$wanted" ]; then
       source "$root/scripts/build/$file.sh"
-      "command_$name" "$@"
+      "command_${name//-/_}" "$@"
       return
     fi
   done

@@ -5,6 +5,7 @@ import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
 import { Files } from "./files/files.ts";
 import { DiskGauge } from "./guest/disk.ts";
+import { Listener } from "./http/listener.ts";
 import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
 import { fileRoutes } from "./http/routes/files.ts";
@@ -15,10 +16,14 @@ import { systemRoutes } from "./http/routes/system.ts";
 import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
 
+/** Number of the signal. */
+const SIGHUP = 1;
 /** From SIGTERM to SIGKILL for what still runs at the end, in milliseconds. */
 const END_GRACE_MS = 2000;
 /** How long the end waits for exits to be published and for answers to be sent, in milliseconds. */
 const FLUSH_MS = 1000;
+/** How long it waits for connections that have nothing to say, in milliseconds. */
+const LAST_MS = 100;
 /** The file system that health reports. */
 const DISK_PATH = "/";
 
@@ -38,24 +43,25 @@ export interface DaemonOptions {
  * The daemon: every room, and the order in which they end.
  *
  * Invariant: `#ending` is set once the shutdown began, and there is one shutdown however often and
- * by whom it is asked for.
+ * by whom it is asked for; `#signals` counts the signals among those who asked.
  */
 export class Daemon {
-  readonly #config: Config;
+  readonly #drainMs: number;
   readonly #log: Log;
   readonly #core: Core;
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
   readonly #files: Files;
   readonly #router: Router;
+  readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
-  #server: Deno.HttpServer<Deno.NetAddr> | undefined;
   #ending = false;
+  #signals = 0;
 
   /** Opens the core and furnishes the rooms. Throws when the core cannot be opened. */
   constructor({ config, library, log, env }: DaemonOptions) {
     const { limits, hookPrefix, versionHeader } = config;
-    this.#config = config;
+    this.#drainMs = config.drainSecs * 1000;
     this.#log = log;
     this.#core = Core.open(library, {
       captureBytes: limits.max_output_bytes,
@@ -64,6 +70,7 @@ export class Daemon {
       graceSecs: limits.kill_grace_secs,
       stdinSecs: limits.stdin_write_timeout_secs,
     });
+    log.redirect((line) => this.#core.writeLog(line));
     const bootstrap = new Bootstrap(log);
     const hookLog = new HookLog();
     const registry = this.#registry = new Registry({
@@ -87,7 +94,7 @@ export class Daemon {
       reserveBytes: config.diskReserveBytes,
       log,
     });
-    this.#router = createRouter({
+    const router = this.#router = createRouter({
       limits,
       hookPrefix,
       versionHeader,
@@ -112,20 +119,12 @@ export class Daemon {
         ...pendingRoutes(),
       },
     });
+    this.#listener = new Listener(config.listen, router, log);
   }
 
   /** Listens; throws when the address cannot be had. */
   listen(): void {
-    const { hostname, port } = this.#config.listen;
-    const { serve, onError } = this.#router;
-    this.#server = Deno.serve({
-      hostname,
-      port,
-      onError,
-      onListen: (address) => {
-        this.#log.info("listening", { hostname: address.hostname, port: address.port });
-      },
-    }, serve);
+    this.#listener.listen();
   }
 
   /** Ends once the daemon has shut down. */
@@ -133,36 +132,57 @@ export class Daemon {
     return this.#ended.promise;
   }
 
-  /** Begins the shutdown; asked again by a signal, it ends at once. Never throws. */
-  terminate(by: "hook" | "SIGTERM" | "SIGINT"): void {
+  /** Begins the shutdown; a second signal ends it at once. Never throws. */
+  terminate(by: "hook" | Deno.Signal): void {
+    if (by !== "hook") this.#signals++;
     if (!this.#ending) {
       this.#ending = true;
       this.#log.info("shutting down", { by });
       this.#shutDown().finally(() => this.#ended.resolve());
-    } else if (by !== "hook") {
+    } else if (this.#signals > 1) {
       this.#log.warn("shutting down at once", { by });
       this.#core.killAll().finally(() => this.#ended.resolve());
+    } else {
+      this.#log.info("already shutting down", { by });
     }
   }
 
-  /** Writes everything to disk and powers the guest off: for a daemon that is its init. */
+  /** The signals that end it: a hang-up too, unless it was started to outlive its terminal. */
+  get signals(): readonly Deno.Signal[] {
+    const hangUp: readonly Deno.Signal[] = this.#core.isIgnored(SIGHUP) ? [] : ["SIGHUP"];
+    return ["SIGTERM", "SIGINT", "SIGQUIT", ...hangUp];
+  }
+
+  /**
+   * Writes everything to disk and powers the guest off: for a daemon that is its init. Returns where that is not
+   * allowed, as in a container, which ends with its first process all the same.
+   */
   powerOff(): void {
-    this.#core.powerOff();
+    try {
+      this.#core.powerOff();
+    } catch (error) {
+      this.#log.warn("the guest was not powered off", {
+        cause: error instanceof Error ? error.message : typeof error,
+      });
+    }
   }
 
   async #shutDown(): Promise<void> {
     try {
       this.#registry.drain();
       this.#core.drain();
-      const served = this.#server?.shutdown() ?? Promise.resolve();
-      await within(this.#config.drainSecs * 1000, served);
-      await this.#core.endAll(END_GRACE_MS);
+      const closed = this.#listener.close();
+      await within(this.#drainMs, this.#router.idle());
+      this.#registry.close();
+      await within(END_GRACE_MS + FLUSH_MS, this.#core.endAll(END_GRACE_MS));
       await this.#registry.settled(FLUSH_MS);
       // Streams of execs that published end by themselves, with their exit; give them the time.
-      await within(FLUSH_MS, served);
+      await within(FLUSH_MS, this.#router.idle());
       this.#streams.close();
       this.#files.transfers.close();
-      await within(FLUSH_MS, served);
+      await within(FLUSH_MS, this.#router.idle());
+      // Connections without a request end too, but for those that will not: half-sent ones.
+      await within(LAST_MS, closed);
       this.#registry[Symbol.dispose]();
       await this.#core.close();
     } catch (error) {

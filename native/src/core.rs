@@ -13,10 +13,10 @@ use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
-use crate::process::oom;
 use crate::process::reap;
 use crate::process::request::Request;
 use crate::process::spawner::{self, Spawner};
+use crate::process::standing;
 use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
@@ -64,8 +64,7 @@ pub struct Core {
 
 impl Core {
     /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
-    /// processes of the same user, for it holds the token, and it is the last to be killed when
-    /// memory runs out, where it may ask for that.
+    /// processes of the same user, for it holds the token, and it stands as [`standing`] says.
     pub fn open(settings: Settings) -> Result<Self, Errno> {
         let of_thread = |error: std::io::Error| {
             Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN))
@@ -95,7 +94,7 @@ impl Core {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
             wake: Arc::clone(&wake),
-            oom_score: oom::protect(),
+            before: standing::take(),
             sizes: Sizes {
                 capture: settings.capture_bytes as usize,
                 window: u64::from(settings.window_bytes),

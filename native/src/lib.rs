@@ -12,7 +12,7 @@
 //! - `process`  spawning, captured output, the stream's ring, groups
 //! - `procfs`   one pass over /proc
 //! - `file`, `tar`  files and trees on their way in and out
-//! - `disk`, `jobs`, `clock`  free space, slow calls, time
+//! - `disk`, `jobs`, `clock`, `stderr`  free space, slow calls, time, the log
 
 pub mod abi;
 pub mod clock;
@@ -24,5 +24,6 @@ pub mod jobs;
 pub mod process;
 pub mod procfs;
 pub mod reactor;
+pub mod stderr;
 pub mod tar;
 pub mod wake;

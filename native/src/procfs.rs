@@ -3,7 +3,8 @@
 use std::os::fd::{AsFd, BorrowedFd};
 
 use rustix::fs::{Dir, Mode, OFlags, open, openat};
-use rustix::io::read;
+use rustix::io::{Errno, read};
+use rustix::process::getpid;
 
 /// A live process and the group it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,8 +18,8 @@ pub struct Member {
 /// Every live process, in the order of /proc. Zombies are not live; a process whose first thread
 /// ended while others run is.
 ///
-/// A process that is forked or ends during the pass may be listed or not. Errors: /proc cannot be
-/// read at all.
+/// A process that is forked or ends during the pass may be listed or not. Errors: /proc, or any
+/// process in it, cannot be read for another cause than its end; then nobody can be told dead.
 pub fn live_processes() -> rustix::io::Result<Vec<Member>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let proc_dir = open("/proc", flags, Mode::empty())?;
@@ -27,31 +28,39 @@ pub fn live_processes() -> rustix::io::Result<Vec<Member>> {
         let entry = entry?;
         let name = entry.file_name().to_bytes();
         if name.first().is_some_and(u8::is_ascii_digit) {
-            members.extend(member(proc_dir.as_fd(), name));
+            members.extend(member(proc_dir.as_fd(), name)?);
         }
     }
-    Ok(members)
+    // An empty /proc, or another namespace's, says nothing of anybody.
+    let own = getpid().as_raw_nonzero().get();
+    if members.iter().any(|member| member.pid == own) {
+        Ok(members)
+    } else {
+        Err(Errno::NOENT)
+    }
 }
 
-fn member(proc_dir: BorrowedFd<'_>, name: &[u8]) -> Option<Member> {
-    let pid = std::str::from_utf8(name).ok()?.parse().ok()?;
-    let mut path = [0u8; 32];
-    path.get_mut(..name.len())?.copy_from_slice(name);
-    path.get_mut(name.len()..name.len() + 5)?
-        .copy_from_slice(b"/stat");
-    let path = &path[..name.len() + 5];
-    // Gone since the listing: not live.
+/// `None` for a process that is gone since the listing, hidden, or not live.
+fn member(proc_dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Member>> {
+    let path = [name, b"/stat"].concat();
+    let mut buffer = [0u8; 1024];
     let stat = openat(
         proc_dir,
         path,
         OFlags::RDONLY | OFlags::CLOEXEC,
         Mode::empty(),
-    )
-    .ok()?;
-    let mut buffer = [0u8; 1024];
-    let length = read(&stat, &mut buffer).ok()?;
-    let pgid = live_group(&buffer[..length])?;
-    Some(Member { pid, pgid })
+    );
+    let length = match stat.and_then(|stat| read(&stat, &mut buffer)) {
+        Ok(length) => length,
+        // Hidden from a daemon that is not root: it can be none of its own commands.
+        Err(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => return Ok(None),
+        Err(errno) => return Err(errno),
+    };
+    let pid = std::str::from_utf8(name)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let pgid = live_group(&buffer[..length]);
+    Ok(pid.zip(pgid).map(|(pid, pgid)| Member { pid, pgid }))
 }
 
 /// The group of a live process by its stat line; `None` for one that is not live. The name, in

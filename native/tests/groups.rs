@@ -159,3 +159,69 @@ fn a_collected_exec_is_signalled_no_more_and_its_writer_goes_on() {
     let pid = rustix::process::Pid::from_raw(left[0].pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
+
+#[test]
+fn a_member_that_leaves_the_group_keeps_no_kill_waiting() {
+    let mut settings = QUICK;
+    settings.grace_secs = 60.0;
+    let host = Host::open(settings);
+    // Perl, because a shell cannot leave its group: setsid(1) forks where it leads one.
+    let leaver = "use POSIX; $SIG{TERM} = sub { POSIX::setsid() }; $| = 1; print \"ready\\n\"; \
+        sleep 1000 while 1";
+    if std::process::Command::new("perl")
+        .args(["-e", "1"])
+        .status()
+        .is_err()
+    {
+        println!("skipped: no perl here");
+        return;
+    }
+    let exec = host.sh(&format!("perl -e '{leaver}' & exit 0"));
+    host.says(&exec, "ready");
+    host.published(&exec);
+    let members = guestd::procfs::live_processes().unwrap();
+    let left = members
+        .iter()
+        .find(|member| member.pgid == exec.pid)
+        .unwrap();
+    let token = host.token();
+    host.core.send(Command::Kill {
+        exec: exec.id,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 1));
+    let pid = rustix::process::Pid::from_raw(left.pid).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+}
+
+#[test]
+fn what_is_started_after_all_groups_were_ended_is_killed_at_once() {
+    let host = Host::open(QUICK);
+    let token = host.token();
+    host.core.send(Command::EndAll {
+        grace_ns: 100_000_000,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 0));
+    let late = host.sh("sleep 1000");
+    host.published(&late);
+    assert_eq!(late.state().exit, Some(Exit::Signal(libc::SIGKILL)));
+}
+
+#[test]
+fn a_stopped_member_hears_of_its_end() {
+    let mut settings = QUICK;
+    settings.grace_secs = 60.0;
+    let host = Host::open(settings);
+    let exec = host.sh("echo ready; kill -STOP $$");
+    host.says(&exec, "ready");
+    eventually("it is stopped", || state_of(exec.pid) == Some('T'));
+    let token = host.token();
+    host.core.send(Command::Kill {
+        exec: exec.id,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 1));
+    host.published(&exec);
+    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+}

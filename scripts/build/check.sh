@@ -15,7 +15,8 @@ all_sources() { find src -name '*.ts' | sort; }
 
 # The parts of build.sh share its variables and its set -e, which a look at one file alone cannot see.
 shell_lint() {
-  shellcheck .ci/run scripts/guestd &&
+  shellcheck .ci/run scripts/guestd image/*.sh &&
+    shellcheck --shell=dash --exclude=SC1091,SC2154 image/init image/initramfs_init image/udhcpc.script &&
     shellcheck --shell=bash --exclude=SC1090,SC1091,SC2034,SC2154,SC2164 build.sh scripts/build/*.sh
 }
 
@@ -32,5 +33,6 @@ command_check() {
   checked "cargo clippy" "$cargo" clippy --quiet --locked --all-targets --manifest-path native/Cargo.toml \
     --target-dir target -- -D warnings
   if command -v shellcheck >/dev/null; then checked "shellcheck" shell_lint; fi
+  if command -v hadolint >/dev/null; then checked "hadolint" hadolint image/Dockerfile; fi
   [ ${#bad[@]} -eq 0 ] || { say "failed: $(IFS=,; echo "${bad[*]}")"; return 1; }
 }

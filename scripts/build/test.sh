@@ -1,5 +1,7 @@
-# test: cargo's tests, then Deno's, against the bundle. The last line is 'N passed, N failed'.
+# test: cargo's tests, then Deno's, against the bundle, then in a virtual machine where there is a QEMU. The last line
+# is 'N passed, N failed'.
 source "$root/scripts/build/setup.sh"
+source "$root/scripts/build/vm.sh"
 
 passed=0
 failed=0
@@ -38,7 +40,12 @@ command_test() {
     suite cargo "$cargo" test --locked --quiet --manifest-path native/Cargo.toml --target-dir target
     say "testing the daemon"
     suite deno "$deno" test --frozen --allow-all
+    vm_part_of_test
   fi
+  closing_line
+}
+
+closing_line() {
   echo
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

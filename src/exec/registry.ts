@@ -41,6 +41,7 @@ export class Registry implements Disposable {
   readonly #entries = new Map<string, Entry>();
   readonly #collector: Collector<Exec>;
   #draining = false;
+  #closed = false;
 
   /** An empty registry. */
   constructor({ core, sources, ttlSecs, log }: RegistryOptions) {
@@ -54,6 +55,9 @@ export class Registry implements Disposable {
   start(request: StartRequest): Promise<Exec> {
     const known = this.#entries.get(request.exec_id);
     if (known !== undefined) return known.started;
+    if (this.#closed) {
+      return Promise.reject(new Refusal("spawn_failed", "cannot start: the daemon is ending"));
+    }
     const entry: Entry = { started: this.#launch(request) };
     this.#entries.set(request.exec_id, entry);
     entry.started.then(
@@ -119,6 +123,11 @@ export class Registry implements Disposable {
   drain(): void {
     this.#draining = true;
     for (const { exec } of this.#entries.values()) exec?.stopWaiting();
+  }
+
+  /** Starts nothing any more: every group is about to be ended. */
+  close(): void {
+    this.#closed = true;
   }
 
   /** Whether every exec has published its outcome; if not, ends when all have, or after `ms`. */

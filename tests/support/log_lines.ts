@@ -32,7 +32,11 @@ export class LogLines {
   }
 
   /** The first line that matches, of those already written or still to come; rejects when the log ends without. */
-  async until(what: string, matches: (line: LogLine) => boolean): Promise<LogLine> {
+  async until(
+    what: string,
+    matches: (line: LogLine) => boolean,
+    timeoutMs?: number,
+  ): Promise<LogLine> {
     const there = this.lines.find(matches);
     if (there !== undefined) return there;
     const { promise, resolve, reject } = Promise.withResolvers<LogLine>();
@@ -42,7 +46,7 @@ export class LogLines {
       reject(new Error(`Cannot see ${what}: the log has ended\n${this}`))
     );
     try {
-      return await within(what, Promise.race([promise, over.then(() => promise)]));
+      return await within(what, Promise.race([promise, over.then(() => promise)]), timeoutMs);
     } finally {
       this.#waiters.delete(waiter);
       promise.catch(() => {});

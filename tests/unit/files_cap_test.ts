@@ -8,6 +8,7 @@ const FILES = [
   ...sourceFiles("src", ".ts"),
   ...sourceFiles("tests", ".ts"),
   ...sourceFiles("scripts", ".ts", ".sh"),
+  ...sourceFiles("image", ".sh"),
   ...sourceFiles("native", ".rs"),
 ];
 

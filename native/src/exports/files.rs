@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, Lent, UNKNOWN, bytes, bytes_mut};
+use crate::file::failure::Failure;
 use crate::file::parents::nearest_dir;
 use crate::file::read::WholeFile;
 use crate::file::reserve::Reserve;
@@ -15,7 +16,6 @@ use crate::file::target::{Target, resolve};
 use crate::file::temp::Temp;
 use crate::file::upload::{Goal, Staged};
 use crate::file::window::LineWindow;
-use crate::file::failure::Failure;
 use crate::tar::Limits;
 use crate::tar::extract::unpack;
 use crate::tar::pack::Packer;

@@ -46,7 +46,10 @@ impl Failure {
 
     /// A system call that failed: "Cannot `what` `path`".
     pub fn of(what: &str, path: &Path, errno: Errno) -> Self {
-        Self::new(errno.raw_os_error(), format!("Cannot {what} {}", shown(path)))
+        Self::new(
+            errno.raw_os_error(),
+            format!("Cannot {what} {}", shown(path)),
+        )
     }
 }
 

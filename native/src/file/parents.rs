@@ -87,7 +87,10 @@ mod tests {
         let (a, deep) = (dir.path().join("a"), dir.path().join("a/b/c"));
         let mut parents = Parents::default();
         parents.make(&deep).unwrap();
-        assert_eq!(std::fs::metadata(&deep).unwrap().permissions().mode() & 0o7777, 0o755);
+        assert_eq!(
+            std::fs::metadata(&deep).unwrap().permissions().mode() & 0o7777,
+            0o755
+        );
         drop(parents);
         assert!(!a.exists());
         let mut parents = Parents::default();

@@ -95,7 +95,10 @@ mod tests {
     fn what_cannot_be_measured_is_allowed_and_nothing_is_measured_for_no_reserve() {
         let nowhere = Path::new("/proc/self/fd/-1\0");
         assert_eq!(Reserve::new(u64::MAX).check(nowhere, 0), Ok(()));
-        assert_eq!(Reserve::new(u64::MAX).check(Path::new("/proc/sys"), 0), Ok(()));
+        assert_eq!(
+            Reserve::new(u64::MAX).check(Path::new("/proc/sys"), 0),
+            Ok(())
+        );
         assert_eq!(Reserve::new(0).check(Path::new("/"), u64::MAX), Ok(()));
         assert!(Reserve::new(u64::MAX).check(Path::new("/"), 0).is_err());
     }

@@ -23,7 +23,11 @@ const COPY_BYTES: usize = 256 << 10;
 pub fn resolve(path: &Path) -> Result<(PathBuf, bool), Failure> {
     let mut at = path.to_owned();
     for _ in 0..=MAX_LINKS {
-        let last = at.as_os_str().as_bytes().rsplit(|byte| *byte == b'/').next();
+        let last = at
+            .as_os_str()
+            .as_bytes()
+            .rsplit(|byte| *byte == b'/')
+            .next();
         if matches!(last, None | Some(b"" | b"." | b"..")) {
             return Err(not_regular(&at, true));
         }
@@ -66,8 +70,14 @@ fn regular(path: &Path, stat: &Stat) -> Result<(), Failure> {
 fn not_regular(path: &Path, directory: bool) -> Failure {
     let path = shown(path);
     match directory {
-        true => Failure::new(IS_DIRECTORY, format!("Cannot write {path}: it is a directory")),
-        false => Failure::new(NOT_REGULAR, format!("Cannot write {path}: it is no regular file")),
+        true => Failure::new(
+            IS_DIRECTORY,
+            format!("Cannot write {path}: it is a directory"),
+        ),
+        false => Failure::new(
+            NOT_REGULAR,
+            format!("Cannot write {path}: it is no regular file"),
+        ),
     }
 }
 
@@ -124,7 +134,10 @@ impl Target {
     pub fn file(&self) -> Result<&File, Failure> {
         let beside = self.temp.as_ref().map(|temp| &temp.file);
         beside.or(self.spool.as_ref()).ok_or_else(|| {
-            Failure::new(libc::EIO, format!("Cannot write {}: nothing is open", shown(&self.path)))
+            Failure::new(
+                libc::EIO,
+                format!("Cannot write {}: nothing is open", shown(&self.path)),
+            )
         })
     }
 
@@ -140,12 +153,20 @@ impl Target {
             regular(&self.path, stat)?;
         }
         if let Some(temp) = &mut self.temp {
-            match finish(temp, &self.path, found.as_ref(), self.mode, &mut self.parents) {
+            match finish(
+                temp,
+                &self.path,
+                found.as_ref(),
+                self.mode,
+                &mut self.parents,
+            ) {
                 Ok(()) => {}
                 Err(errno) if found.is_some() && leaves_writing_in_place(errno) => {
                     self.in_place()?;
                 }
-                Err(errno) => return Err(Failure::of("put a new file in place of", &self.path, errno)),
+                Err(errno) => {
+                    return Err(Failure::of("put a new file in place of", &self.path, errno));
+                }
             }
         } else {
             self.in_place()?;

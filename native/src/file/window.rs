@@ -165,7 +165,10 @@ mod tests {
         content.push(b'\n');
         content.extend(vec![b'y'; 2 * BLOCK]);
         content.extend(b"\nz");
-        assert_eq!(window(&content, 2, 2, 1000), content[3 * BLOCK + 18..content.len() - 1]);
+        assert_eq!(
+            window(&content, 2, 2, 1000),
+            content[3 * BLOCK + 18..content.len() - 1]
+        );
         assert_eq!(window(&content, 3, 3, 1000), b"z");
     }
 
@@ -174,8 +177,7 @@ mod tests {
         let dir = TempDir::new();
         let path = dir.path().join("file");
         std::fs::write(&path, b"a\nb\n").unwrap();
-        let mut source =
-            LineWindow::open(&path, 2, 2, Arc::new(AtomicBool::new(true))).unwrap();
+        let mut source = LineWindow::open(&path, 2, 2, Arc::new(AtomicBool::new(true))).unwrap();
         assert_eq!(source.fill(&mut [0; 8]).unwrap_err().status, CANCELLED);
     }
 

@@ -146,6 +146,7 @@ impl Actor {
             Timer::Grace => self.grace_over(ctx),
             Timer::Stdin => self.stdin_late(ctx),
             Timer::Hold => self.hold_over(ctx),
+            Timer::Recount => self.recount(ctx),
             Timer::Census | Timer::Orphans => {}
         }
     }

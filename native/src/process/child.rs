@@ -11,6 +11,7 @@ use std::ptr;
 
 use super::request::Request;
 use super::stack::Stack;
+use super::standing::Before;
 
 /// The step at which a start failed.
 #[repr(i64)]
@@ -64,6 +65,7 @@ struct Plan {
     gid: Option<u32>,
     stdio: [RawFd; 3],
     oom_score: *const [u8],
+    descriptors: Option<[u64; 2]>,
     changed_signals: [bool; SIGNALS],
     failed: Option<Failure>,
 }
@@ -80,17 +82,17 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
         .collect()
 }
 
-/// Starts `request` with the given descriptors as its 0, 1 and 2 and, if one is given, its own
-/// oom_score_adj. Returns once its exec succeeded
+/// Starts `request` with the given descriptors as its 0, 1 and 2 and what the daemon
+/// took for itself set back. Returns once its exec succeeded
 /// or it failed; a child that failed is reaped.
 pub fn clone_child(
     request: &Request,
     stdio: [BorrowedFd<'_>; 3],
-    oom_score: Option<&[u8]>,
+    before: &Before,
     stack: &mut Stack,
 ) -> Result<Child, Failure> {
     // The kernel takes this number for "unchanged": nobody who asks for it means that.
-    for (id, step) in [(request.gid, Step::Group), (request.uid, Step::User)] {
+    for (id, step) in [(request.uid, Step::User), (request.gid, Step::Group)] {
         if id == Some(u32::MAX) {
             return Err(Failure {
                 step,
@@ -107,7 +109,8 @@ pub fn clone_child(
         uid: request.uid,
         gid: request.gid,
         stdio: stdio.map(|fd| fd.as_raw_fd()),
-        oom_score: oom_score.unwrap_or_default(),
+        oom_score: before.oom_score.as_deref().unwrap_or_default(),
+        descriptors: before.descriptors,
         changed_signals: changed_signals(),
         failed: None,
     };
@@ -231,6 +234,10 @@ unsafe fn become_program(plan: &Plan) -> Failure {
             return fail(Step::Descriptors);
         }
         set_oom_score(plan.oom_score);
+        if let Some(limit) = &plan.descriptors {
+            let (own, which, old) = (0 as c_long, libc::RLIMIT_NOFILE, ptr::null_mut::<u64>());
+            libc::syscall(libc::SYS_prlimit64, own, which, limit.as_ptr(), old);
+        }
         if plan.uid.is_some() || plan.gid.is_some() {
             let none: *const u32 = ptr::null();
             if libc::syscall(libc::SYS_setgroups, 0 as c_long, none) < 0 {

@@ -19,6 +19,7 @@ use super::exec::{Exec, Table};
 use super::log::{Log, Sizes};
 use super::request::Request;
 use super::stack::Stack;
+use super::standing::Before;
 use crate::clock::epoch_secs;
 use crate::reactor::kin::own_children;
 use crate::reactor::mailbox::{Command, Mailbox};
@@ -42,8 +43,8 @@ pub struct Desk {
     pub mailbox: Arc<Mailbox>,
     /// Is told of the start.
     pub wake: Arc<Wake>,
-    /// What a child sets its oom_score_adj back to.
-    pub oom_score: Option<Vec<u8>>,
+    /// What a child sets back.
+    pub before: Before,
     /// Sizes of what is kept of its output.
     pub sizes: Sizes,
 }
@@ -191,16 +192,25 @@ impl Spawner {
 }
 
 fn start_child(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Result<i32, Failure> {
-    let pipes = Ends::open(request).map_err(|errno| Failure {
+    let Ends {
+        child: theirs,
+        ours,
+        stdin,
+    } = Ends::open(request).map_err(|errno| Failure {
         step: Step::Pipes,
         errno: errno.raw_os_error(),
     })?;
     let started_at = epoch_secs();
-    let stdio = pipes.child.each_ref().map(OwnedFd::as_fd);
-    let child = clone_child(request, stdio, desk.oom_score.as_deref(), stack)?;
+    let child = clone_child(
+        request,
+        theirs.each_ref().map(OwnedFd::as_fd),
+        &desk.before,
+        stack,
+    )?;
+    // At once: as long as they are open here, a pipe that the child closed seems in use.
+    drop(theirs);
     let exec = Arc::new(Exec::new(id, child.pid, started_at, Log::new(desk.sizes)));
     desk.table.insert(&exec);
-    let Ends { ours, stdin, .. } = pipes;
     let (reap, timeout_secs) = (request.reap, request.timeout_secs);
     let parts = Parts {
         exec,

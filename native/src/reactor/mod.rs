@@ -75,6 +75,8 @@ struct Reactor {
     actors: HashMap<u32, Actor>,
     mailbox: Arc<Mailbox>,
     child_exits: OwnedFd,
+    /// Every group was told to end: one that is started later is killed at once.
+    ended: bool,
 }
 
 /// Starts the reactor's thread. `child_exits` is the eventfd that SIGCHLD adds to.
@@ -107,6 +109,7 @@ pub fn start(
         actors: HashMap::new(),
         mailbox,
         child_exits,
+        ended: false,
     };
     let body = move || reactor.run();
     thread::Builder::new()
@@ -216,6 +219,9 @@ impl Reactor {
             Command::Adopt(mut actor) => {
                 self.context.kin.add(actor.pgid());
                 actor.adopted(&mut self.context);
+                if self.ended {
+                    actor.kill_now();
+                }
                 self.actors.insert(actor.id(), *actor);
             }
             Command::Kill { exec, token } => {
@@ -243,6 +249,7 @@ impl Reactor {
             Command::Collect { exec } => self.with(exec, |actor, ctx| actor.collect(ctx)),
             Command::EndAll { grace_ns, token } => self.end_all(grace_ns, token),
             Command::KillAll { token } => {
+                self.ended = true;
                 self.actors.values().for_each(Actor::kill_now);
                 self.context.wake.complete(token, 0, 0);
             }
@@ -257,12 +264,17 @@ impl Reactor {
                     self.with(exec, |actor, ctx| actor.counted(&pids, ctx));
                 }
             }
-            Command::Census(Err(_)) => self.context.desk.failed(boottime_ns()),
+            Command::Census(Err(_)) => {
+                for exec in self.context.desk.failed(boottime_ns()) {
+                    self.with(exec, |actor, ctx| actor.pass_failed(ctx));
+                }
+            }
             Command::Stop => {}
         }
     }
 
     fn end_all(&mut self, grace_ns: u64, token: u32) {
+        self.ended = true;
         let count = self
             .actors
             .values()

@@ -20,6 +20,8 @@ pub enum Timer {
     Grace,
     /// The oldest stdin write has waited long enough.
     Stdin,
+    /// Members of a group may have left it for another.
+    Recount,
     /// The pipes were held back for a reader long enough.
     Hold,
     /// Orphans may wait to be reaped (of no single exec).

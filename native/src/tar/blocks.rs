@@ -35,7 +35,9 @@ impl<'a> Blocks<'a> {
 
     /// `length` bytes at `at`, at most a window of them; none where the file ends before they do.
     pub fn bytes(&mut self, at: u64, length: usize) -> Result<Option<&[u8]>, Errno> {
-        let inside = at.checked_sub(self.start).map_or(WINDOW as u64, |offset| offset);
+        let inside = at
+            .checked_sub(self.start)
+            .map_or(WINDOW as u64, |offset| offset);
         if inside.saturating_add(length as u64) > self.filled as u64 {
             self.load(at)?;
         }

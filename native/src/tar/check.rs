@@ -176,7 +176,10 @@ impl Check<'_> {
                         if self.implied > self.limits.members {
                             let why = "lies in more directories than the members that are allowed";
                             let failure = member.refused(why);
-                            return Err(Failure { status: OVER_LIMIT, ..failure });
+                            return Err(Failure {
+                                status: OVER_LIMIT,
+                                ..failure
+                            });
                         }
                         self.known.set(hash.key(), Node::Directory { fresh: false });
                     }
@@ -232,7 +235,8 @@ impl Check<'_> {
         if self.known.blocked(parent).is_some() {
             return Err(member.refused("has a link target that leads through a symlink or a file"));
         }
-        let missing = || member.refused("is a hard link to what neither the archive nor the root has");
+        let missing =
+            || member.refused("is a hard link to what neither the archive nor the root has");
         let Some(root) = self.root else {
             return Err(missing());
         };
@@ -266,6 +270,9 @@ fn look_up(member: &Member, root: &Root, name: &[u8]) -> Result<Parent, Failure>
 }
 
 fn unseen(member: &Member, errno: Errno) -> Failure {
-    let text = format!("Cannot extract {}: cannot look at its place", shown_bytes(&member.name));
+    let text = format!(
+        "Cannot extract {}: cannot look at its place",
+        shown_bytes(&member.name)
+    );
     Failure::new(errno.raw_os_error(), text)
 }

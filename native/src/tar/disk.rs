@@ -37,7 +37,11 @@ impl Root {
     /// The directory with a resolved name, empty for the root. Symlinks on the way are followed as
     /// long as they stay beneath the root; one that does not is EXDEV.
     pub fn dir(&self, name: &[u8]) -> Result<OwnedFd, Errno> {
-        self.reach(name, OFlags::PATH | OFlags::DIRECTORY, ResolveFlags::empty())
+        self.reach(
+            name,
+            OFlags::PATH | OFlags::DIRECTORY,
+            ResolveFlags::empty(),
+        )
     }
 
     /// Whether `name`, which is not there, leads through a symlink whose target is not there.
@@ -59,7 +63,15 @@ impl Root {
         let name = if name.is_empty() { b"." } else { split(name).1 };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-        retried(|| openat2(&parent, OsStr::from_bytes(name), flags, Mode::empty(), resolve))
+        retried(|| {
+            openat2(
+                &parent,
+                OsStr::from_bytes(name),
+                flags,
+                Mode::empty(),
+                resolve,
+            )
+        })
     }
 
     /// As [`Root::dir`], making the directories that are missing, 0755 whatever the umask.
@@ -94,7 +106,15 @@ impl Root {
         let flags = flags | OFlags::CLOEXEC;
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
         let step = |from: &OwnedFd, piece: &[u8]| {
-            retried(|| openat2(from, OsStr::from_bytes(piece), flags, Mode::empty(), resolve))
+            retried(|| {
+                openat2(
+                    from,
+                    OsStr::from_bytes(piece),
+                    flags,
+                    Mode::empty(),
+                    resolve,
+                )
+            })
         };
         if name.is_empty() {
             return step(&self.0, b".");

@@ -75,7 +75,8 @@ impl<'a> Extraction<'a> {
     fn run(mut self, limits: Limits) -> Result<(), Failure> {
         let mut members = Members::new(self.source.spool, limits.bytes)?;
         while let Some(member) = members.next()? {
-            self.member(&member, &mut members).map_err(|why| failed(&member, why))?;
+            self.member(&member, &mut members)
+                .map_err(|why| failed(&member, why))?;
         }
         self.finish(members)
     }
@@ -148,7 +149,10 @@ fn failed(member: &Member, why: Why) -> Failure {
             format!("Cannot extract {name}: it and the members after it are missing"),
         ),
         Why::Reserve(failure) => {
-            let text = format!("{}; {name} and the members after it are missing", failure.text);
+            let text = format!(
+                "{}; {name} and the members after it are missing",
+                failure.text
+            );
             Failure { text, ..failure }
         }
     }

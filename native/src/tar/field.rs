@@ -15,7 +15,11 @@ pub fn number(field: &[u8]) -> Result<Option<i64>, ()> {
 fn binary(first: u8, rest: &[u8]) -> Result<i64, ()> {
     // The topmost bit is the mark; the one below it is the sign.
     let negative = first & 0x40 != 0;
-    let high = i128::from(if negative { first as i8 } else { (first & 0x7f) as i8 });
+    let high = i128::from(if negative {
+        first as i8
+    } else {
+        (first & 0x7f) as i8
+    });
     let mut value = high;
     for byte in rest {
         value = value.checked_mul(256).ok_or(())? + i128::from(*byte);
@@ -24,7 +28,10 @@ fn binary(first: u8, rest: &[u8]) -> Result<i64, ()> {
 }
 
 fn octal(field: &[u8]) -> Result<Option<i64>, ()> {
-    let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
+    let end = field
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(field.len());
     let digits = field[..end].trim_ascii();
     if digits.is_empty() {
         return Ok(None);
@@ -41,7 +48,10 @@ fn octal(field: &[u8]) -> Result<Option<i64>, ()> {
 
 /// The bytes before the first NUL.
 pub fn text(field: &[u8]) -> &[u8] {
-    let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
+    let end = field
+        .iter()
+        .position(|byte| *byte == 0)
+        .unwrap_or(field.len());
     &field[..end]
 }
 
@@ -53,7 +63,8 @@ pub fn checksum_fits(block: &[u8; BLOCK], field: &[u8]) -> bool {
     let others = || block[..148].iter().chain(&block[156..]);
     let spaces = 8 * i64::from(b' ');
     let unsigned = spaces + others().map(|byte| i64::from(*byte)).sum::<i64>();
-    wanted == unsigned || wanted == spaces + others().map(|byte| i64::from(*byte as i8)).sum::<i64>()
+    wanted == unsigned
+        || wanted == spaces + others().map(|byte| i64::from(*byte as i8)).sum::<i64>()
 }
 
 #[cfg(test)]
@@ -77,7 +88,10 @@ mod tests {
         assert_eq!(number(&wide), Err(()));
         assert_eq!(number(&[0xff; 12]), Ok(Some(-1)));
         assert_eq!(number(&[0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0]), Err(()));
-        assert_eq!(number(&[0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0]), Err(()));
+        assert_eq!(
+            number(&[0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0]),
+            Err(())
+        );
         assert_eq!(number(b"7777777777777777777777777"), Err(()));
     }
 }

@@ -62,15 +62,24 @@ impl Member {
 }
 
 fn refused(name: &[u8], why: &str) -> Failure {
-    Failure::new(REFUSED, format!("Cannot extract {}: it {why}", shown_bytes(name)))
+    Failure::new(
+        REFUSED,
+        format!("Cannot extract {}: it {why}", shown_bytes(name)),
+    )
 }
 
 fn malformed(at: u64, why: &str) -> Failure {
-    Failure::new(REFUSED, format!("Cannot read the archive: {why} at byte {at}"))
+    Failure::new(
+        REFUSED,
+        format!("Cannot read the archive: {why} at byte {at}"),
+    )
 }
 
 fn truncated(at: u64) -> Failure {
-    malformed(at, "it is truncated: there is neither a member nor the end marker")
+    malformed(
+        at,
+        "it is truncated: there is neither a member nor the end marker",
+    )
 }
 
 /// What the extensions before a header say of the member. A later one wins.
@@ -132,9 +141,17 @@ impl<'a> Members<'a> {
         let mut extended = false;
         loop {
             let at = self.at;
-            let block = *self.blocks.block(at).map_err(unreadable)?.ok_or_else(|| truncated(at))?;
+            let block = *self
+                .blocks
+                .block(at)
+                .map_err(unreadable)?
+                .ok_or_else(|| truncated(at))?;
             if block.iter().all(|byte| *byte == 0) {
-                return if extended { Err(truncated(at)) } else { Ok(None) };
+                return if extended {
+                    Err(truncated(at))
+                } else {
+                    Ok(None)
+                };
             }
             let header = Header::from_byte_slice(&block);
             let fields = header.as_old();
@@ -161,9 +178,13 @@ impl<'a> Members<'a> {
 
     /// The content of an extension, past which it goes.
     fn extension(&mut self, at: u64, size: &[u8]) -> Result<Vec<u8>, Failure> {
-        let size = field::number(size).ok().flatten().and_then(|size| u64::try_from(size).ok());
+        let size = field::number(size)
+            .ok()
+            .flatten()
+            .and_then(|size| u64::try_from(size).ok());
         let size = size.filter(|size| *size <= MAX_EXTENSION);
-        let size = size.ok_or_else(|| malformed(at, "there is an extended header without a sane size"))?;
+        let size =
+            size.ok_or_else(|| malformed(at, "there is an extended header without a sane size"))?;
         let mut data = Vec::with_capacity(size as usize);
         while (data.len() as u64) < size {
             let block = self.blocks.block(self.at).map_err(unreadable)?;
@@ -195,7 +216,11 @@ impl<'a> Members<'a> {
         mut said: Extensions,
     ) -> Result<Member, Failure> {
         let fields = header.as_old();
-        let name = said.sparse_name.take().or(said.path.take()).or(said.long_path.take());
+        let name = said
+            .sparse_name
+            .take()
+            .or(said.path.take())
+            .or(said.long_path.take());
         let name = name.unwrap_or_else(|| header_name(header));
         let fail = |why: &str| refused(&name, why);
         let flag = fields.linkflag[0];
@@ -210,7 +235,8 @@ impl<'a> Members<'a> {
             b'6' => return Err(fail("is a fifo")),
             _ => return Err(fail("is of a kind that is not supported")),
         };
-        let size = field::number(&fields.size).map_err(|()| fail("has a size that is no number"))?;
+        let size =
+            field::number(&fields.size).map_err(|()| fail("has a size that is no number"))?;
         let size = match said.size {
             Some(size) => size,
             None => u64::try_from(size.unwrap_or(0)).map_err(|_| fail("has a negative size"))?,
@@ -221,8 +247,14 @@ impl<'a> Members<'a> {
         }
         let size = if kind == Kind::File { size } else { 0 };
         if size > self.max_bytes {
-            let over = format!("is larger than the {} bytes that are allowed", self.max_bytes);
-            return Err(Failure { status: OVER_LIMIT, ..fail(&over) });
+            let over = format!(
+                "is larger than the {} bytes that are allowed",
+                self.max_bytes
+            );
+            return Err(Failure {
+                status: OVER_LIMIT,
+                ..fail(&over)
+            });
         }
         let next = padded(size).and_then(|whole| self.at.checked_add(whole));
         let next = next.ok_or_else(|| fail("has a size that no file can have"))?;
@@ -236,12 +268,24 @@ impl<'a> Members<'a> {
             let (map, from) = map.ok_or_else(|| fail("has a broken map of a sparse file"))?;
             (stored, data, sparse) = (size - (from - data), from, Some(map));
         }
-        self.at = if flag == b'S' { next + (data - at - BLOCK as u64) } else { next };
-        let mode = field::number(&fields.mode).map_err(|()| fail("has a mode that is no number"))?;
-        let default = if kind == Kind::Directory { 0o755 } else { 0o644 };
+        self.at = if flag == b'S' {
+            next + (data - at - BLOCK as u64)
+        } else {
+            next
+        };
+        let mode =
+            field::number(&fields.mode).map_err(|()| fail("has a mode that is no number"))?;
+        let default = if kind == Kind::Directory {
+            0o755
+        } else {
+            0o644
+        };
         let header_time =
             field::number(&fields.mtime).map_err(|()| fail("has a time that is no number"))?;
-        let mtime = said.mtime.or(self.global_mtime).unwrap_or((header_time.unwrap_or(0), 0));
+        let mtime = said
+            .mtime
+            .or(self.global_mtime)
+            .unwrap_or((header_time.unwrap_or(0), 0));
         let link = said.link.take().or(said.long_link.take());
         let link = link.unwrap_or_else(|| field::text(&fields.linkname).to_vec());
         let member = Member {
@@ -256,8 +300,14 @@ impl<'a> Members<'a> {
             sparse,
         };
         if member.size() > self.max_bytes {
-            let over = format!("is larger than the {} bytes that are allowed", self.max_bytes);
-            return Err(Failure { status: OVER_LIMIT, ..member.refused(&over) });
+            let over = format!(
+                "is larger than the {} bytes that are allowed",
+                self.max_bytes
+            );
+            return Err(Failure {
+                status: OVER_LIMIT,
+                ..member.refused(&over)
+            });
         }
         Ok(member)
     }
@@ -265,7 +315,10 @@ impl<'a> Members<'a> {
     /// Whether the content of `member` is there.
     pub fn check_content(&self, member: &Member) -> Result<(), Failure> {
         if member.data.saturating_add(member.stored) > self.length || self.at > self.length {
-            return Err(refused(&member.name, "is truncated: the archive ends in its content"));
+            return Err(refused(
+                &member.name,
+                "is truncated: the archive ends in its content",
+            ));
         }
         Ok(())
     }
@@ -282,7 +335,11 @@ impl<'a> Members<'a> {
             let (Some(offset), Some(length)) = (offset, length) else {
                 return Some(());
             };
-            push(pieces, u64::try_from(offset).ok()?, u64::try_from(length).ok()?)
+            push(
+                pieces,
+                u64::try_from(offset).ok()?,
+                u64::try_from(length).ok()?,
+            )
         };
         for piece in &gnu.sparse {
             if add(&mut pieces, &piece.offset, &piece.numbytes).is_none() {
@@ -343,7 +400,9 @@ fn unreadable(errno: Errno) -> Failure {
 /// The name in the header itself, with POSIX's prefix.
 fn header_name(header: &Header) -> Vec<u8> {
     let name = field::text(&header.as_old().name);
-    let prefix = header.as_ustar().map_or(&[][..], |ustar| field::text(&ustar.prefix));
+    let prefix = header
+        .as_ustar()
+        .map_or(&[][..], |ustar| field::text(&ustar.prefix));
     if prefix.is_empty() {
         return name.to_vec();
     }

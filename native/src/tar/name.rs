@@ -61,7 +61,8 @@ mod tests {
 
     #[test]
     fn dots_are_resolved_and_may_not_leave() {
-        let name = |path: &str| resolve(b"", path.as_bytes()).map(|name| String::from_utf8(name).unwrap());
+        let name =
+            |path: &str| resolve(b"", path.as_bytes()).map(|name| String::from_utf8(name).unwrap());
         assert_eq!(name("a/../b"), Ok("b".into()));
         assert_eq!(name("./a//b/./c/"), Ok("a/b/c".into()));
         assert_eq!(name("a/b/../.."), Ok(String::new()));

@@ -30,7 +30,10 @@ impl Tally<'_> {
         self.bytes = self.bytes.saturating_add(bytes);
         let over = |what: &str, limit: u64| {
             let path = shown(self.path);
-            Err(Failure::new(OVER_LIMIT, format!("Cannot pack {path}: it has more than {limit} {what}")))
+            Err(Failure::new(
+                OVER_LIMIT,
+                format!("Cannot pack {path}: it has more than {limit} {what}"),
+            ))
         };
         if self.members > self.limits.members {
             return over("members", self.limits.members);
@@ -55,7 +58,8 @@ impl Links {
         }
         let key = (stat.st_dev, stat.st_ino);
         let Some((first, left)) = self.0.get_mut(&key) else {
-            self.0.insert(key, (path.to_vec(), u64::from(stat.st_nlink) - 1));
+            self.0
+                .insert(key, (path.to_vec(), u64::from(stat.st_nlink) - 1));
             return None;
         };
         *left -= 1;
@@ -162,7 +166,9 @@ impl Packer {
         let Some(content) = &mut self.content else {
             return Ok(0);
         };
-        let wanted = out.len().min(usize::try_from(content.left).unwrap_or(usize::MAX));
+        let wanted = out
+            .len()
+            .min(usize::try_from(content.left).unwrap_or(usize::MAX));
         let mut given = 0;
         if let Some(file) = &content.file {
             given = read_full(file, &mut out[..wanted]).map_err(|errno| self.walk.failed(errno))?;

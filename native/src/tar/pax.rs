@@ -73,10 +73,25 @@ mod tests {
 
     #[test]
     fn a_record_that_lies_about_its_length_is_none() {
-        assert_eq!(next(b"6 a=b\nrest"), Some(((&b"a"[..], &b"b"[..]), &b"rest"[..])));
+        assert_eq!(
+            next(b"6 a=b\nrest"),
+            Some(((&b"a"[..], &b"b"[..]), &b"rest"[..]))
+        );
         for bad in [
-            &b""[..], b"6", b"6 ", b"5 a=b\n", b"7 a=b\n", b"6 a b\n", b"06 =b\n", b"0 a=b\n",
-            b"-6 a=b\n", b"2 ", b"1 ", b"99999999999999999999 a=b\n", b"6\0a=b\n", b" 6 a=b\n",
+            &b""[..],
+            b"6",
+            b"6 ",
+            b"5 a=b\n",
+            b"7 a=b\n",
+            b"6 a b\n",
+            b"06 =b\n",
+            b"0 a=b\n",
+            b"-6 a=b\n",
+            b"2 ",
+            b"1 ",
+            b"99999999999999999999 a=b\n",
+            b"6\0a=b\n",
+            b" 6 a=b\n",
         ] {
             assert_eq!(next(bad), None, "{bad:?}");
         }
@@ -88,7 +103,14 @@ mod tests {
         assert_eq!(time(b"-0.25"), Some((-1, 750_000_000)));
         assert_eq!(time(b"-3"), Some((-3, 0)));
         assert_eq!(time(b"1.1234567899"), Some((1, 123_456_789)));
-        for bad in [&b""[..], b"-", b".5", b"1.x", b"1e3", b"9223372036854775808"] {
+        for bad in [
+            &b""[..],
+            b"-",
+            b".5",
+            b"1.x",
+            b"1e3",
+            b"9223372036854775808",
+        ] {
             assert_eq!(time(bad), None);
         }
     }

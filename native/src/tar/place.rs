@@ -64,7 +64,11 @@ impl Place<'_> {
 
     /// Makes something under this name, or, where the name is taken, under another one that then
     /// takes its place: what was there is there until the new one is whole.
-    fn put<E: From<Errno>>(&self, mut make: impl FnMut(&OsStr) -> Result<(), E>, taken: fn(&E) -> bool) -> Result<(), E> {
+    fn put<E: From<Errno>>(
+        &self,
+        mut make: impl FnMut(&OsStr) -> Result<(), E>,
+        taken: fn(&E) -> bool,
+    ) -> Result<(), E> {
         match make(self.name()) {
             Err(why) if taken(&why) => {}
             other => return other,
@@ -84,8 +88,14 @@ impl Place<'_> {
     }
 
     /// Writes a file.
-    pub fn file(&self, member: &Member, source: &mut Source, blocks: &mut Blocks) -> Result<(), Why> {
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    pub fn file(
+        &self,
+        member: &Member,
+        source: &mut Source,
+        blocks: &mut Blocks,
+    ) -> Result<(), Why> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let make = |name: &OsStr| {
             let fd = openat(self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
             let written = fill(&fd, member, source, blocks).and_then(|()| {
@@ -113,7 +123,8 @@ impl Place<'_> {
 
     /// Makes another name of the file at `target`.
     pub fn hard_link(&self, target: Place) -> Result<(), Errno> {
-        let make = |name: &OsStr| linkat(target.dir, target.name(), self.dir, name, AtFlags::empty());
+        let make =
+            |name: &OsStr| linkat(target.dir, target.name(), self.dir, name, AtFlags::empty());
         self.put(make, |errno| *errno == Errno::EXIST)
     }
 
@@ -159,7 +170,10 @@ fn fill(
 ) -> Result<(), Why> {
     let Some(map) = &member.sparse else {
         if member.stored <= SMALL {
-            source.reserve.count(&file, member.stored).map_err(Why::Reserve)?;
+            source
+                .reserve
+                .count(&file, member.stored)
+                .map_err(Why::Reserve)?;
             let bytes = blocks.bytes(member.data, member.stored as usize)?;
             return Ok(write_all(&file, bytes.ok_or(Errno::IO)?)?);
         }
@@ -188,7 +202,13 @@ fn copy(
         while left > 0 {
             let copied = if source.kernel_copies {
                 let (mut at, mut into) = (from, to);
-                match copy_file_range(source.spool, Some(&mut at), &file, Some(&mut into), left as usize) {
+                match copy_file_range(
+                    source.spool,
+                    Some(&mut at),
+                    &file,
+                    Some(&mut into),
+                    left as usize,
+                ) {
                     Ok(0) => return Err(Errno::IO.into()),
                     Ok(copied) => copied as u64,
                     Err(Errno::INTR) => 0,

@@ -127,7 +127,16 @@ mod tests {
     fn the_lines_of_a_map_may_lie_in_several_blocks() {
         let mut lines = Lines::default();
         assert_eq!(lines.take(b"2\n0\n1"), Ok(None));
-        let wanted = vec![Piece { offset: 0, length: 10 }, Piece { offset: 20, length: 3 }];
+        let wanted = vec![
+            Piece {
+                offset: 0,
+                length: 10,
+            },
+            Piece {
+                offset: 20,
+                length: 3,
+            },
+        ];
         assert_eq!(lines.take(b"0\n20\n3\n\0\0"), Ok(Some(wanted)));
         assert_eq!(Lines::default().take(b"0\n"), Ok(Some(vec![])));
         assert_eq!(Lines::default().take(b"\n"), Err(()));

@@ -132,11 +132,8 @@ impl Walk {
 
     /// Opens the file that was found last; none if it has vanished or is something else by now.
     pub fn open_file(&self) -> Result<Option<File>, Failure> {
-        let flags = OFlags::RDONLY
-            | OFlags::NOFOLLOW
-            | OFlags::NONBLOCK
-            | OFlags::NOCTTY
-            | OFlags::CLOEXEC;
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         match openat(self.dir(), self.name(), flags, Mode::empty()) {
             Ok(fd) => Ok(Some(File::from(fd))),
             Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
@@ -156,7 +153,10 @@ impl Walk {
     /// A failure with the member that was found last.
     pub fn failed(&self, errno: Errno) -> Failure {
         let (root, member) = (&self.root, shown_bytes(&self.path));
-        Failure::new(errno.raw_os_error(), format!("Cannot pack {root}: cannot read {member}"))
+        Failure::new(
+            errno.raw_os_error(),
+            format!("Cannot pack {root}: cannot read {member}"),
+        )
     }
 
     fn name(&self) -> &OsStr {
@@ -165,7 +165,11 @@ impl Walk {
 
     /// The directory of the member that was found last: above the frame that a directory opened.
     fn dir(&self) -> BorrowedFd<'_> {
-        let frame = self.frames.iter().rev().find(|frame| frame.above <= self.own_start());
+        let frame = self
+            .frames
+            .iter()
+            .rev()
+            .find(|frame| frame.above <= self.own_start());
         // Only the deepest frames are asked for, and those are open.
         match frame.and_then(|frame| frame.fd.as_ref()) {
             Some(fd) => fd.as_fd(),
@@ -246,7 +250,9 @@ impl Walk {
         let above = above.and_then(|fd| {
             let stat = fstat(&fd)?;
             // It was moved meanwhile: what is above it now is none of this tree's.
-            ((stat.st_dev, stat.st_ino) == frame.identity).then_some(fd).ok_or(Errno::STALE)
+            ((stat.st_dev, stat.st_ino) == frame.identity)
+                .then_some(fd)
+                .ok_or(Errno::STALE)
         });
         match above {
             Ok(fd) => {

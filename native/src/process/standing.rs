@@ -1,0 +1,53 @@
+//! What the daemon takes for itself where it may, and every child gives back: a command gets the
+//! limits that the guest was made with.
+
+use std::fs;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+const OOM_FILE: &str = "/proc/self/oom_score_adj";
+/// The kernel's value for "never".
+const NEVER: &str = "-1000";
+
+/// Descriptors the daemon wants: each command takes four, each connection one, and an init is given
+/// 4096 by the kernel.
+const DESCRIPTORS: u64 = 1 << 16;
+
+/// What children set back; `None` where nothing was taken.
+#[derive(Clone, Debug, Default)]
+pub struct Before {
+    /// Contents of oom_score_adj.
+    pub oom_score: Option<Vec<u8>>,
+    /// Soft and hard limit of open descriptors.
+    pub descriptors: Option<[u64; 2]>,
+}
+
+/// Takes this process out of the kernel's choice when memory runs out, so that a command goes
+/// first and not the daemon that could still end it; and makes room for many commands. Both need
+/// root; what may not be had is not taken.
+pub fn take() -> Before {
+    Before {
+        oom_score: take_oom_score(),
+        descriptors: take_descriptors(),
+    }
+}
+
+fn take_oom_score() -> Option<Vec<u8>> {
+    let before = fs::read(OOM_FILE).ok()?;
+    fs::write(OOM_FILE, NEVER).ok()?;
+    Some(before)
+}
+
+fn take_descriptors() -> Option<[u64; 2]> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let hard = maximum?;
+    if hard >= DESCRIPTORS {
+        return None;
+    }
+    let wanted = Rlimit {
+        current: Some(DESCRIPTORS),
+        maximum: Some(DESCRIPTORS),
+    };
+    setrlimit(Resource::Nofile, wanted).ok()?;
+    Some([current.unwrap_or(hard), hard])
+}

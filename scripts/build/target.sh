@@ -1,0 +1,94 @@
+# The daemon's parts for the architecture of a guest: deno, native library, compiled file.
+# Needs setup.sh and debian.sh.
+
+# What Rust and npm call an architecture.
+rust_target() { case $1 in amd64) echo x86_64-unknown-linux-gnu ;; arm64) echo aarch64-unknown-linux-gnu ;; esac; }
+npm_arch() { case $1 in amd64) echo x64 ;; arm64) echo arm64 ;; esac; }
+
+# own_arch ARCH: whether it is this machine's.
+own_arch() { [ "$1" = "$(host_arch)" ]; }
+
+# Where each part lies: this machine's own in dist/, another architecture's in dist/ARCH/.
+parts() { if own_arch "$1"; then echo "$root/dist"; else echo "$root/dist/$1"; fi; }
+library_for() { echo "$(parts "$1")/libguestd.so"; }
+compiled_file() { echo "$(parts "$1")/guestd"; }
+deno_for() { if own_arch "$1"; then readlink -f "$deno"; else echo "$tools/deno-$1/deno"; fi; }
+
+# Finds a rustc that has the standard library for a target: rustup's where that target is installed, else Debian's.
+# Afterwards "$cross_rustc" is it.
+find_cross_rustc() {
+  local target=$1 candidate libs
+  while read -r candidate; do
+    libs=$("$candidate" --print target-libdir --target "$target" 2>/dev/null) || continue
+    if compgen -G "$libs/libstd-*.rlib" >/dev/null; then
+      cross_rustc=$candidate
+      return
+    fi
+  done < <(type -aP rustc; echo /usr/bin/rustc)
+  return 1
+}
+
+# Debian's compilers for another architecture: rustc-web is a rustc recent enough, in stable releases too.
+install_cross_tools() {
+  local arch=$1 gnu=$2 why="building for $1 needs a cross compiler"
+  if [ "$(id -u)" -ne 0 ] || ! command -v dpkg >/dev/null; then
+    die "$why: a Rust target $(rust_target "$arch") (rustup target add) and $gnu-gcc"
+  fi
+  if ! dpkg --print-foreign-architectures | grep -qx "$arch"; then
+    say "adding $arch to the architectures of this machine's dpkg"
+    dpkg --add-architecture "$arch"
+    quietly "$tools/log/apt.log" apt-get update || die "$why, and apt-get update has failed"
+  fi
+  install_packages "$why" rustc-web "libstd-rust-web-dev:$arch" "gcc-${gnu//_/-}" "libc6-dev-$arch-cross"
+}
+
+cross_library() {
+  local arch=$1 target gnu product
+  target=$(rust_target "$arch")
+  gnu=${target/-unknown/}
+  product=$(library_for "$arch")
+  ! fresh "library-$arch" "$product" native || return 0
+  ensure_cargo
+  if ! command -v "$gnu-gcc" >/dev/null || ! find_cross_rustc "$target"; then
+    install_cross_tools "$arch" "$gnu"
+    find_cross_rustc "$target" || die "there is no rustc with a standard library for $target"
+  fi
+  say "building the native library for $arch with $("$cross_rustc" --version | cut -d' ' -f1-2)"
+  begin_stamp "library-$arch"
+  local linker=CARGO_TARGET_${target^^}_LINKER
+  env RUSTC="$cross_rustc" "${linker//-/_}=$gnu-gcc" "$cargo" build --release --locked --quiet \
+    --manifest-path native/Cargo.toml --target "$target" --target-dir target/cross >&2 || {
+    say "the native library did not build for $arch"
+    exit 1
+  }
+  mkdir -p "$(dirname "$product")"
+  cp "target/cross/$target/release/libguestd.so" "$product.new"
+  mv "$product.new" "$product"
+  end_stamp "library-$arch"
+}
+
+# Deno for another architecture, from the same npm package that setup takes this machine's from. It cannot be run
+# here, so npm is told to unpack it and not to look at the processor.
+cross_deno() {
+  local arch=$1 package
+  package=@deno/linux-$(npm_arch "$arch")-glibc
+  [ ! -x "$(deno_for "$arch")" ] || return 0
+  command -v npm >/dev/null || die "Deno for $arch comes from npm's package $package, and there is no npm"
+  say "fetching Deno $deno_version for $arch from npm's package $package (some 40 MB)"
+  rm -rf "$tools/deno-$arch.new"
+  mkdir -p "$tools/deno-$arch.new"
+  (cd "$tools/deno-$arch.new" && quietly "$tools/log/npm.log" npm pack --silent --cache "$tools/npm-cache" \
+    "$package@$deno_version" && tar -xzf ./*.tgz --strip-components=1) ||
+    die "npm has not given $package $deno_version"
+  rm -rf "$tools/npm-cache" "$tools/deno-$arch.new"/*.tgz
+  chmod +x "$tools/deno-$arch.new/deno"
+  rm -rf "$tools/deno-$arch"
+  mv "$tools/deno-$arch.new" "$tools/deno-$arch"
+}
+
+# ensure_library ARCH, ensure_parts ARCH: up to date afterwards.
+ensure_library() { own_arch "$1" || cross_library "$1"; }
+ensure_parts() {
+  ensure_library "$1"
+  own_arch "$1" || cross_deno "$1"
+}

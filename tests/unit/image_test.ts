@@ -1,0 +1,37 @@
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { SETTINGS } from "../../src/settings.ts";
+import { readSource } from "../support/source_files.ts";
+
+/** The settings that `NAME=value` lines make. */
+function settings(text: string): [string, string][] {
+  return Array.from(text.matchAll(/\b(GUESTD_[A-Z_]+)=(\S+)/g), ([, name = "", value = ""]) => [
+    name,
+    value,
+  ]);
+}
+
+const DOCKERFILE = readSource("image/Dockerfile");
+const ENV = settings(readSource("image/guestd.env"));
+
+Deno.test("the image's settings are settings of the daemon's, and parse", () => {
+  const all = Object.values(SETTINGS);
+  ok(ENV.length > 0);
+  for (const [name, value] of ENV) {
+    const setting = all.find(({ variable }) => variable === name);
+    ok(setting?.parse(value) !== undefined, `${name}=${value}`);
+  }
+});
+
+Deno.test("the Dockerfile's guest has the settings of the image's", () => {
+  const env = /^ENV (.*\\\n)*.*/m.exec(DOCKERFILE)?.[0] ?? "";
+  deepStrictEqual(settings(env), ENV);
+});
+
+Deno.test("the Dockerfile installs by the image's own steps, and starts what they install", () => {
+  const entrypoint = /^ENTRYPOINT \["([^"]+)"\]$/m.exec(DOCKERFILE)?.[1];
+  strictEqual(entrypoint, "/usr/bin/guestd");
+  match(DOCKERFILE, /image\/install\.sh \/guest .*dist\/guestd\.js dist\/libguestd\.so/);
+  match(readSource("scripts/build/image.sh"), /image\/install\.sh "\$stage" /);
+  match(readSource("image/install.sh"), /"\$to\/usr\/bin\/guestd"/);
+  match(readSource("image/init"), new RegExp(`exec ${entrypoint};`));
+});

@@ -1,0 +1,127 @@
+/**
+ * A client for the daemon inside a guest, on the forwarded port. Slower than {@link Daemon}'s, and not at all about
+ * the process, which is in another machine.
+ *
+ * @module
+ */
+
+import type { PollResponse, StdinResponse } from "../../src/contract/exec.ts";
+import type { Health } from "../../src/contract/system.ts";
+import { json, text } from "../support/answers.ts";
+import { within } from "../support/await_event.ts";
+import { SseStream, type StreamRest } from "../support/sse.ts";
+import { type ExecOptions, execPath, HOOK_PREFIX } from "../support/daemon.ts";
+
+/** How long an answer may take, in milliseconds. */
+const ANSWER_MS = 60_000;
+
+/** A lifecycle hook without a body. */
+export type Hook = "ready" | "validate" | "suspend" | "resume" | "terminate";
+
+/** One guest, as its platform and its caller see it. */
+export class Guest implements Disposable {
+  /** The bearer token, once the run hook has installed one. */
+  token: string | undefined;
+  readonly port: number;
+  readonly #client = Deno.createHttpClient({});
+
+  constructor(port: number, token?: string) {
+    this.port = port;
+    this.token = token;
+  }
+
+  get url(): string {
+    return `http://127.0.0.1:${this.port}`;
+  }
+
+  /** Fetches with the token, if there is one. */
+  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+    const headers = new Headers(init.headers);
+    if (this.token !== undefined) headers.set("authorization", `Bearer ${this.token}`);
+    const answer = fetch(this.url + path, { ...init, headers, client: this.#client });
+    return await within(`an answer to ${init.method ?? "GET"} ${path}`, answer, ANSWER_MS);
+  }
+
+  async #post(path: string, body?: unknown): Promise<Response> {
+    return await this.fetch(path, {
+      method: "POST",
+      body: body === undefined ? null : JSON.stringify(body),
+    });
+  }
+
+  /** Posts a hook; throws unless it is answered with 200 and nothing. */
+  async hook(name: Hook): Promise<void> {
+    await text(await this.#post(`${HOOK_PREFIX}/${name}`));
+  }
+
+  /** Posts the run hook with a new token and whatever else the payload is to hold. */
+  async run(more: Readonly<Record<string, unknown>> = {}): Promise<string> {
+    const token = crypto.randomUUID();
+    const runHookPayload = JSON.stringify({ agent_token: token, ...more });
+    await text(await this.#post(`${HOOK_PREFIX}/run`, { runHookPayload }));
+    return this.token = token;
+  }
+
+  async health(): Promise<Health> {
+    return await json(await this.fetch("/v1/health"));
+  }
+
+  /** Starts a script of the guest's shell. */
+  async start(script: string, options: ExecOptions = {}): Promise<string> {
+    const exec_id = options.exec_id ?? crypto.randomUUID();
+    const request = { ...options, exec_id, command: [script], shell: true };
+    await text(await this.#post("/v1/exec/start", request));
+    return exec_id;
+  }
+
+  async stdin(id: string, data: string, eof = false): Promise<StdinResponse> {
+    const data_b64 = new TextEncoder().encode(data).toBase64();
+    const request = eof ? { data_b64, signal: "eof" } : { data_b64 };
+    return await json(await this.#post(execPath(id, "stdin"), request));
+  }
+
+  async poll(id: string): Promise<PollResponse> {
+    return await json(await this.fetch(execPath(id)));
+  }
+
+  async ack(id: string): Promise<Required<PollResponse>> {
+    return await json(await this.#post(execPath(id, "ack")));
+  }
+
+  async kill(id: string): Promise<void> {
+    await text(await this.#post(execPath(id, "kill")));
+  }
+
+  async stream(id: string, offset = 0n): Promise<SseStream> {
+    const response = await this.fetch(`${execPath(id, "stream")}?offset=${offset}`);
+    if (response.status !== 200 || response.body === null) await text(response, -1);
+    return new SseStream(response.body as ReadableStream<Uint8Array>);
+  }
+
+  /** Follows a command's output to its end. */
+  async follow(id: string, offset = 0n): Promise<StreamRest> {
+    await using stream = await this.stream(id, offset);
+    return await stream.rest();
+  }
+
+  /** Runs a script to its end; its output, without white space at the ends. Throws when it fails. */
+  async sh(script: string, options: ExecOptions = {}): Promise<string> {
+    const id = await this.start(script, options);
+    await this.follow(id);
+    const { exit_code, stdout, stderr } = await this.ack(id);
+    if (exit_code !== 0) {
+      throw new Error(`Cannot run '${script}' in the guest: ${exit_code}, ${stderr}${stdout}`);
+    }
+    return stdout.trim();
+  }
+
+  /** The memory of the daemon, as the guest's PID 1, now and at its most. */
+  async daemonMemory(): Promise<string> {
+    return await this.sh("grep -E '^Vm(RSS|HWM)' /proc/1/status | tr -s '[:space:]' ' '");
+  }
+
+  /** Closes its connections. */
+  [Symbol.dispose](): void {
+    this.#client.close();
+  }
+}

@@ -1,0 +1,192 @@
+/**
+ * A virtual machine that runs the guest image, by the script that anybody would boot it with.
+ *
+ * @module
+ */
+
+import { eventually, within } from "../support/await_event.ts";
+import { LogLines } from "../support/log_lines.ts";
+import { Guest } from "./guest.ts";
+import { Qmp } from "./qmp.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+
+/** From QEMU's start to the daemon's "listening", at most, in milliseconds: emulation on a busy machine is slow. */
+const BOOT_MS = 120_000;
+/** From the terminate hook to QEMU's end, at most, in milliseconds. */
+const POWER_OFF_MS = 30_000;
+
+/** An architecture that there is an image for. */
+export type Arch = "amd64" | "arm64";
+
+/** What one machine is made of. */
+export interface MachineOptions {
+  readonly arch: Arch;
+  /** Its disk, which it writes to. */
+  readonly disk: string;
+  /** Memory in MiB. */
+  readonly memoryMib?: number;
+  /** More words for the kernel's command line. */
+  readonly append?: string;
+}
+
+/** A file to which a machine was frozen, and its disk at that moment. */
+export interface Frozen {
+  readonly options: MachineOptions;
+  readonly memory: string;
+}
+
+/** A directory for disks and frozen machines, gone at the end. */
+export class Shelf implements Disposable {
+  readonly path: string;
+
+  constructor() {
+    // Not below /tmp, which may be kept in memory: this is gigabytes.
+    const dir = `${ROOT}.tools/vm`;
+    Deno.mkdirSync(dir, { recursive: true });
+    this.path = Deno.makeTempDirSync({ dir });
+  }
+
+  /** A new disk: a copy of the image's, or of another machine's. Holes stay holes. */
+  async disk(name: string, from: Arch | string): Promise<string> {
+    const image = from === "amd64" || from === "arm64";
+    const source = image ? `${ROOT}dist/image/${from}/rootfs.ext4` : from;
+    const path = `${this.path}/${name}`;
+    const { success, stderr } = await new Deno.Command("cp", {
+      args: ["--sparse=always", source, path],
+    }).output();
+    if (!success) throw new Error(`Cannot copy a disk: ${new TextDecoder().decode(stderr)}`);
+    return path;
+  }
+
+  [Symbol.dispose](): void {
+    Deno.removeSync(this.path, { recursive: true });
+  }
+}
+
+/** A running machine. Disposing of it is pulling its plug. */
+export class Machine implements AsyncDisposable {
+  /** What the guest's console has shown. */
+  readonly console: LogLines;
+  /** Settles when QEMU has ended. */
+  readonly exited: Promise<Deno.CommandStatus>;
+  readonly options: MachineOptions;
+  /** A path short enough for a socket, wherever the checkout lies. */
+  readonly #socketDir: string = Deno.makeTempDirSync({ prefix: "guestd-vm-" });
+  readonly #qemu: Deno.ChildProcess;
+  readonly #errors: Promise<string>;
+  #qmp: Qmp | undefined;
+
+  private constructor(options: MachineOptions, more: readonly string[]) {
+    this.options = options;
+    this.#qemu = new Deno.Command(`${ROOT}image/boot.sh`, {
+      args: [options.arch, "-qmp", `unix:${this.#socketDir}/qmp,server=on,wait=off`, ...more],
+      env: {
+        GUESTD_VM_DISK: options.disk,
+        GUESTD_VM_MEMORY: String(options.memoryMib ?? 512),
+        GUESTD_VM_APPEND: options.append ?? "",
+        GUESTD_VM_PORT: "0",
+      },
+      stdin: "null",
+      stdout: "piped",
+      stderr: "piped",
+    }).spawn();
+    this.exited = this.#qemu.status;
+    this.#errors = new Response(this.#qemu.stderr).text();
+    this.console = new LogLines(this.#qemu.stdout);
+  }
+
+  /** Boots, and waits until the daemon in the guest listens. */
+  static async boot(options: MachineOptions): Promise<Machine> {
+    return await Machine.#started(options, [], async (machine) => {
+      const listening = machine.console.until(
+        "it listen",
+        ({ msg }) => msg === "listening",
+        BOOT_MS,
+      );
+      await Promise.race([listening, machine.#died("boot")]);
+      await machine.#connect();
+    });
+  }
+
+  /** Goes on where another was frozen, on a copy of its disk. */
+  static async restore({ options, memory }: Frozen, disk: string): Promise<Machine> {
+    return await Machine.#started({ ...options, disk }, ["-incoming", "defer"], async (machine) => {
+      const qmp = await machine.#connect();
+      await qmp.restore(memory);
+    });
+  }
+
+  static async #started(
+    options: MachineOptions,
+    more: readonly string[],
+    ready: (machine: Machine) => Promise<void>,
+  ): Promise<Machine> {
+    const machine = new Machine(options, more);
+    try {
+      await ready(machine);
+      return machine;
+    } catch (error) {
+      await machine[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  async #died(doing: string): Promise<never> {
+    const { code } = await this.exited;
+    throw new Error(
+      `Cannot ${doing}: QEMU has ended with ${code}\n${await this.#errors}${this.console}`,
+    );
+  }
+
+  /** QEMU makes its socket before it starts the guest, but that is an event that it does not announce. */
+  async #connect(): Promise<Qmp> {
+    const socket = `${this.#socketDir}/qmp`;
+    const open = async (): Promise<Qmp | undefined> =>
+      await Qmp.open(socket).catch(() => undefined);
+    return this.#qmp = await Promise.race([
+      eventually("QEMU's socket", open),
+      this.#died("connect to QEMU"),
+    ]);
+  }
+
+  get #open(): Qmp {
+    if (this.#qmp === undefined) throw new Error("Cannot command the machine: it is not started");
+    return this.#qmp;
+  }
+
+  /** A client for the daemon in the guest. */
+  async guest(token?: string): Promise<Guest> {
+    return new Guest(await this.#open.forwardedPort(), token);
+  }
+
+  /** Writes the machine's memory to a file and pulls the plug. Its disk stays as it was at that moment. */
+  async freeze(): Promise<Frozen> {
+    const memory = `${this.options.disk}.memory`;
+    await this.#open.freeze(memory);
+    await this[Symbol.asyncDispose]();
+    return { options: this.options, memory };
+  }
+
+  /** Waits until the guest has powered the machine off by itself; throws when it ended otherwise. */
+  async poweredOff(): Promise<void> {
+    const { code } = await within("the machine's end", this.exited, POWER_OFF_MS);
+    await this.console.ended;
+    if (code !== 0 || !/reboot: Power down/.test(this.console.toString())) {
+      throw new Error(`Cannot see a power-off: QEMU ended with ${code}\n${this.console}`);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    try {
+      this.#qemu.kill("SIGKILL");
+    } catch {
+      // It has ended already.
+    }
+    this.#qmp?.[Symbol.dispose]();
+    await this.exited;
+    await this.#errors;
+    await this.console.ended;
+    await Deno.remove(this.#socketDir, { recursive: true }).catch(() => {});
+  }
+}

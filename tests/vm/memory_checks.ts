@@ -1,0 +1,124 @@
+/**
+ * A guest of 512 MiB under all that a caller may ask for: nothing is lost, and the kernel's OOM killer stays away.
+ *
+ * @module
+ */
+
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import type { PollResponse } from "../../src/contract/exec.ts";
+import { filesServed, put } from "./file_checks.ts";
+import type { Guest } from "./guest.ts";
+import { Machine, Shelf } from "./machine.ts";
+import { pending } from "./pending.ts";
+import { echoed, openTunnel, startEcho, tunnelServed } from "./tunnel_checks.ts";
+
+const MIB = 1024 ** 2;
+const OUTPUT_BYTES = 8 * MIB;
+/** Far more than the guest's memory has room for, beside the upload. */
+const OUTPUTS = 40;
+const UPLOAD_MIB = 500;
+const TUNNELS = 20;
+
+const SHELF = new Shelf();
+let machine: Machine;
+let guest: Guest;
+
+function step(name: string, fn: () => Promise<void>): void {
+  Deno.test({ name, fn, sanitizeOps: false, sanitizeResources: false });
+}
+
+Deno.test.beforeAll(async () => {
+  const disk = await SHELF.disk("disk", "amd64");
+  machine = await Machine.boot({ arch: "amd64", disk, memoryMib: 512 });
+  guest = await machine.guest();
+  await guest.run();
+});
+
+Deno.test.afterAll(async () => {
+  await machine?.[Symbol.asyncDispose]();
+  guest?.[Symbol.dispose]();
+  SHELF[Symbol.dispose]();
+});
+
+async function tell(when: string): Promise<void> {
+  console.log(`${when}: ${await guest.daemonMemory()}`);
+}
+
+/** Commands after which it shows whether output goes to the disk beyond 64 MiB in all. */
+const PROBE = 16;
+let made = 0;
+
+/** A probe: whether the daemon holds clearly less in memory than it has captured. */
+async function spooled(): Promise<boolean> {
+  return Number(await guest.sh("sed -n 's/^VmRSS:\\s*\\([0-9]*\\) kB/\\1/p' /proc/1/status")) <
+    150_000;
+}
+
+const outputId = (n: number): string => `output-${n}`;
+
+step(`${OUTPUTS} commands keep 8 MiB of unacked output each`, async () => {
+  await tell("after the run hook");
+  for (let n = 0; n < OUTPUTS; n++) {
+    const id = outputId(n);
+    await guest.start(`yes ${id} | head -c ${OUTPUT_BYTES}`, { exec_id: id });
+    // From its end on the stream has nothing but the exit to tell.
+    const { exit } = await guest.follow(id, BigInt(OUTPUT_BYTES));
+    strictEqual(exit.offset, BigInt(OUTPUT_BYTES));
+    made = n + 1;
+    if (made === PROBE && await pending("spool", spooled)) break;
+  }
+  strictEqual((await guest.health()).busy, false);
+  await tell(`with ${made * 8} MiB unacked`);
+});
+
+step(`a file of ${UPLOAD_MIB} MiB is uploaded`, async () => {
+  if (await pending("files", filesServed(guest))) return;
+  await put(guest, "file", "/var/large", pattern(UPLOAD_MIB));
+  strictEqual(await guest.sh("stat -c %s /var/large; rm /var/large"), `${UPLOAD_MIB * MIB}`);
+  await tell("after the upload");
+});
+
+/** So many MiB, one at a time. */
+function pattern(mib: number): ReadableStream<Uint8Array<ArrayBuffer>> {
+  const block = new Uint8Array(MIB).map((_, at) => at % 251);
+  let left = mib;
+  return new ReadableStream({
+    pull(controller): void {
+      if (left-- > 0) controller.enqueue(block);
+      else controller.close();
+    },
+  });
+}
+
+step(`${TUNNELS} tunnels carry data at once`, async () => {
+  if (await pending("tunnel", tunnelServed(guest))) return;
+  const server = await startEcho(guest);
+  const tunnels = [];
+  for (let n = 0; n < TUNNELS; n++) tunnels.push(await openTunnel(guest, "port=7777"));
+  const messages = tunnels.map((_, n) => `tunnel ${n} `.repeat(20_000));
+  const answers = await Promise.all(tunnels.map((tunnel, n) => echoed(tunnel, messages[n] ?? "")));
+  deepStrictEqual(answers, messages);
+  await tell("with all tunnels open");
+  for (const tunnel of tunnels) {
+    tunnel.onclose = null;
+    tunnel.close(1000);
+  }
+  await guest.kill(server);
+  await guest.ack(server);
+});
+
+step("every output is still there, whole", async () => {
+  for (let n = 0; n < made; n++) {
+    const id = outputId(n);
+    const { stdout, truncated, exit_code }: PollResponse = await guest.ack(id);
+    deepStrictEqual([exit_code, truncated, stdout?.length], [0, false, OUTPUT_BYTES]);
+    ok(stdout === `${id}\n`.repeat(OUTPUT_BYTES / id.length + 1).slice(0, OUTPUT_BYTES), id);
+  }
+  await tell("with all acked");
+});
+
+step("the OOM killer has not been there", async () => {
+  strictEqual(await guest.sh("sed -n 's/^oom_kill //p' /proc/vmstat"), "0");
+  await guest.hook("terminate");
+  await machine.poweredOff();
+});
