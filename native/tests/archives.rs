@@ -13,6 +13,7 @@ use guestd::file::reserve::Reserve;
 use guestd::tar::Limits;
 use guestd::tar::extract::unpack;
 use guestd::tar::pack::Packer;
+use guestd::tar::spool::Spool;
 use proptest::prelude::*;
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -59,10 +60,10 @@ impl Drop for Yard {
     }
 }
 
-fn spooled(bytes: &[u8]) -> File {
+fn spooled(bytes: &[u8]) -> Spool {
     let mut file = File::from(memfd_create("archive", MemfdFlags::CLOEXEC).unwrap());
     file.write_all(bytes).unwrap();
-    file
+    Spool::whole(file).unwrap()
 }
 
 /// Extracts into an absent and into a furnished root. True if it was accepted.

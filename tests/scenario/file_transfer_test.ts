@@ -223,7 +223,7 @@ Deno.test("the reserve: checked before a write and every 8 MiB in it; what fails
   strictEqual(Deno.statSync(kept).size, MIB);
   // The whole tree would fit, but not beside its spool with the reserve: refused before a member.
   const tree = archive(
-    Array.from({ length: 5 }, (_, at) => ({ name: `f${at}`, content: new Uint8Array(2 * MIB) })),
+    Array.from({ length: 12 }, (_, at) => ({ name: `f${at}`, content: new Uint8Array(900_000) })),
   );
   match(await plain(await putTar(daemon, disk.join("root"), tree), 507), /12582912/);
   deepStrictEqual(names(disk.path), ["kept"]);

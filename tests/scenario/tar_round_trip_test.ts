@@ -26,8 +26,8 @@ function furnish(scratch: Scratch, root: string): void {
     echo y > 'sp ace
 line'; chmod 500 dir/closed; chmod 700 dir/empty
     truncate -s 3000000 sparse; printf tail >> sparse; printf mid | dd of=sparse bs=1 seek=1500000 conv=notrunc status=none
-    head -c 300000 /dev/urandom > random
-    touch -d @1000000000 dir/file; touch -d @1 empty; touch -d @1234567890 dir/empty dir`;
+    head -c 300000 /dev/urandom > random; head -c 2500000 /dev/urandom > dir/large
+    touch -d @1000000000 dir/file; touch -d @1 empty; touch -d @1234567890 dir/empty dir; touch -d @1234567891 .`;
   Deno.mkdirSync(scratch.join(root));
   const { success, stderr } = new Deno.Command("sh", {
     args: ["-ec", script],
@@ -141,16 +141,19 @@ Deno.test("trees packed here are extracted by other programs as they were", asyn
         await run(program, args);
         // busybox gives directories no times.
         const stat = program !== "busybox";
-        deepStrictEqual(
-          treeOf(scratch.join("out"), { stat }),
-          stat ? wanted : treeOf(scratch.join("tree")),
-        );
+        // bsdtar gives none to the root.
+        const lines = (root: string): string[] =>
+          treeOf(scratch.join(root), { stat }).filter((line) =>
+            program !== "bsdtar" || !line.startsWith(". ")
+          );
+        deepStrictEqual(lines("out"), lines("tree"));
         await run("rm", ["-rf", scratch.join("out")]);
       },
     });
   }
   await text(await putTar(daemon, scratch.join("out"), body), 204);
   deepStrictEqual(treeOf(scratch.join("out"), { stat: true }), wanted);
+  match(wanted[0] ?? "", /^\. 755 1234567891$/);
   deepStrictEqual(await (await getTar(daemon, scratch.join("out"))).bytes(), body);
   match(await run("tar", ["-tvf", scratch.join("tar")]), /dir\/hard2 link to dir\/file|hard/);
 });

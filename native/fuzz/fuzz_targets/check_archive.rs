@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::io::Write;
 
-use guestd::tar::{Limits, check::check};
+use guestd::tar::{Limits, check::check, spool::Spool};
 use libfuzzer_sys::fuzz_target;
 use rustix::fs::{MemfdFlags, memfd_create};
 
@@ -16,5 +16,6 @@ fuzz_target!(|data: &[u8]| {
         members: 1000,
         bytes: 1 << 30,
     };
+    let spool = Spool::whole(spool).expect("a size");
     let _ = check(&spool, None, limits);
 });

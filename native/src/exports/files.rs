@@ -19,6 +19,7 @@ use crate::file::window::LineWindow;
 use crate::tar::Limits;
 use crate::tar::extract::unpack;
 use crate::tar::pack::Packer;
+use crate::tar::spool::Spool;
 
 /// Opens a file for reading: from line `first` to line `last`, or whole if `first` is 0. Returns a
 /// handle; completes `token` with the bytes put into the buffer, fewer than fit if they were all.
@@ -194,11 +195,12 @@ pub unsafe extern "C" fn guestd_upload_tree(
         let open = move || {
             let reserve = Reserve::new(reserve);
             reserve.check(&root, 0)?;
-            let spools = [&nearest_dir(&root), spool.as_path(), &std::env::temp_dir()];
+            let near = nearest_dir(&root);
+            let spools = [near.as_path(), spool.as_path(), &std::env::temp_dir()];
             let file = Temp::unlinked(&spools)
                 .map_err(|errno| Failure::of("spool the archive for", &root, errno))?;
             reserve.check_file(&file)?;
-            let goal = Goal::Tree(file, root);
+            let goal = Goal::Tree(Box::new(Spool::new(file, Some(near))), root);
             Ok(Staged { goal, reserve })
         };
         upload.open(&transfers.writers, open, transfers.ticket(token));

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -74,14 +74,14 @@ impl Temp {
     /// has that name.
     pub fn place(&mut self, target: &Path) -> Result<(), Errno> {
         if self.name.is_none() {
-            match self.link(target) {
+            match link(&self.file, CWD, target) {
                 Err(Errno::EXIST) => {}
                 other => return other,
             }
             let dir = target.parent().unwrap_or(Path::new(""));
             self.name = Some(loop {
                 let name = fresh_name(dir);
-                match self.link(&name) {
+                match link(&self.file, CWD, &name) {
                     Ok(()) => break name,
                     Err(Errno::EXIST) => {}
                     Err(errno) => return Err(errno),
@@ -94,16 +94,17 @@ impl Temp {
         }
         Ok(())
     }
+}
 
-    fn link(&self, name: &Path) -> Result<(), Errno> {
-        // Needs a capability on older kernels, and says "no such file" without it.
-        match linkat(&self.file, "", CWD, name, AtFlags::EMPTY_PATH) {
-            Err(Errno::NOENT) => {
-                let this = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-                linkat(CWD, this, CWD, name, AtFlags::SYMLINK_FOLLOW)
-            }
-            other => other,
+/// Gives a file that has no name one in `dir`.
+pub fn link(file: &File, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
+    // Needs a capability on older kernels, and says "no such file" without it.
+    match linkat(file, "", dir.as_fd(), name, AtFlags::EMPTY_PATH) {
+        Err(Errno::NOENT) => {
+            let this = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, this, dir, name, AtFlags::SYMLINK_FOLLOW)
         }
+        other => other,
     }
 }
 

@@ -1,6 +1,5 @@
 //! An upload under way: something that empties the buffers that TypeScript lends.
 
-use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,13 +13,14 @@ use super::target::Target;
 use super::ticket::Ticket;
 use super::write_all;
 use crate::abi::Lent;
+use crate::tar::spool::Spool;
 
 /// Where the bytes go and what becomes of them.
 pub enum Goal {
     /// A file.
     File(Target),
     /// A spooled archive, to be extracted beneath a root.
-    Tree(File, PathBuf),
+    Tree(Box<Spool>, PathBuf),
 }
 
 /// Bytes on their way. Dropped, they leave nothing.
@@ -33,12 +33,19 @@ pub struct Staged {
 
 impl Staged {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let (file, path) = match &self.goal {
-            Goal::File(target) => (target.file()?, target.path()),
-            Goal::Tree(spool, root) => (spool, root.as_path()),
+        let length = bytes.len() as u64;
+        let (written, file, path) = match &mut self.goal {
+            Goal::File(target) => {
+                let (file, path) = (target.file()?, target.path());
+                self.reserve.count(file, length)?;
+                (write_all(file, bytes), file, path)
+            }
+            Goal::Tree(spool, root) => {
+                self.reserve.count(spool.main(), length)?;
+                (spool.write(bytes), spool.main(), root.as_path())
+            }
         };
-        self.reserve.count(file, bytes.len() as u64)?;
-        write_all(file, bytes).map_err(|errno| {
+        written.map_err(|errno| {
             let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
             let under = full.then(|| self.reserve.check_file(file).err()).flatten();
             under.unwrap_or_else(|| Failure::of("write", path, errno))

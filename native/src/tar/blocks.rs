@@ -1,27 +1,26 @@
 //! A spooled archive, block by block.
 
-use std::fs::File;
-
 use rustix::io::Errno;
 
 use super::BLOCK;
+use super::spool::Spool;
 
 /// How much is read at a time, in bytes.
 const WINDOW: usize = 256 << 10;
 
-/// Invariant: `window[..filled]` holds the file's bytes from `start` on.
+/// Invariant: `window[..filled]` holds the spool's bytes from `start` on.
 pub struct Blocks<'a> {
-    file: &'a File,
+    spool: &'a Spool,
     window: Vec<u8>,
     start: u64,
     filled: usize,
 }
 
 impl<'a> Blocks<'a> {
-    /// Reads `file` from anywhere.
-    pub fn new(file: &'a File) -> Self {
+    /// Reads `spool` from anywhere.
+    pub fn new(spool: &'a Spool) -> Self {
         Self {
-            file,
+            spool,
             window: vec![0; WINDOW],
             start: 0,
             filled: 0,
@@ -50,10 +49,9 @@ impl<'a> Blocks<'a> {
         (self.start, self.filled) = (at, 0);
         while self.filled < WINDOW {
             let rest = &mut self.window[self.filled..];
-            match rustix::io::pread(self.file, rest, at + self.filled as u64) {
+            match self.spool.read_at(rest, at + self.filled as u64) {
                 Ok(0) => break,
                 Ok(count) => self.filled += count,
-                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno),
             }
         }

@@ -1,6 +1,5 @@
 //! The check of a whole archive, before anything of it is written.
 
-use std::fs::File;
 use std::os::fd::OwnedFd;
 
 use rustix::fs::FileType;
@@ -11,6 +10,7 @@ use super::disk::{Root, kind_at};
 use super::known::{Known, Node};
 use super::member::{Kind, Member, Members};
 use super::name::{MAX_TARGET, resolve, resolve_target, split};
+use super::spool::Spool;
 use crate::file::failure::{Failure, OVER_LIMIT, shown_bytes};
 
 /// What a checked archive amounts to.
@@ -46,8 +46,8 @@ struct Check<'a> {
 }
 
 /// Checks the archive in `spool`, which is to be extracted beneath `root`, if that is there.
-pub fn check(spool: &File, root: Option<&Root>, limits: Limits) -> Result<Sum, Failure> {
-    let mut members = Members::new(spool, limits.bytes)?;
+pub fn check(spool: &Spool, root: Option<&Root>, limits: Limits) -> Result<Sum, Failure> {
+    let mut members = Members::new(spool, limits.bytes);
     let mut check = Check {
         limits,
         root,

@@ -1,7 +1,6 @@
 //! A checked archive put on disk.
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -15,6 +14,7 @@ use super::known::Known;
 use super::member::{Kind, Member, Members};
 use super::name::{resolve, split};
 use super::place::{Place, Source, Why, times};
+use super::spool::Spool;
 use crate::file::failure::{Failure, shown_bytes};
 use crate::file::parents::Parents;
 use crate::file::reserve::Reserve;
@@ -22,14 +22,14 @@ use crate::file::reserve::Reserve;
 /// Checks the archive in `spool` and, if all of it may be extracted, extracts it beneath `path`,
 /// which is made if it is not there. Refused, it leaves nothing; only a failure of the disk itself
 /// can stop it halfway, and then names the first member that is missing.
-pub fn unpack(spool: &File, path: &Path, limits: Limits, reserve: Reserve) -> Result<(), Failure> {
+pub fn unpack(spool: &Spool, path: &Path, limits: Limits, reserve: Reserve) -> Result<(), Failure> {
     let existing = match Root::open(path) {
         Ok(root) => Some(root),
         Err(Errno::NOENT) => None,
         Err(errno) => return Err(Failure::of("extract into", path, errno)),
     };
     let sum = check(spool, existing.as_ref(), limits)?;
-    reserve.check(path, sum.stored)?;
+    reserve.check(path, sum.stored.saturating_sub(spool.own_bytes()))?;
     let mut parents = Parents::default();
     let root = match existing {
         Some(root) => root,
@@ -73,7 +73,7 @@ impl<'a> Extraction<'a> {
     }
 
     fn run(mut self, limits: Limits) -> Result<(), Failure> {
-        let mut members = Members::new(self.source.spool, limits.bytes)?;
+        let mut members = Members::new(self.source.spool, limits.bytes);
         while let Some(member) = members.next()? {
             self.member(&member, &mut members)
                 .map_err(|why| failed(&member, why))?;

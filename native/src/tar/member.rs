@@ -1,12 +1,11 @@
 //! An archive as members: what its headers say, with every extension applied.
 
-use std::fs::File;
-
 use rustix::io::Errno;
 use tar::Header;
 
 use super::blocks::Blocks;
 use super::sparse::{Lines, Map, Piece, of_list, push};
+use super::spool::Spool;
 use super::{BLOCK, field, padded, pax};
 use crate::file::failure::{Failure, OVER_LIMIT, REFUSED, shown_bytes};
 
@@ -112,16 +111,15 @@ pub struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// Members of the archive in `file`, none of them larger than `max_bytes`.
-    pub fn new(file: &'a File, max_bytes: u64) -> Result<Self, Failure> {
-        let stat = rustix::fs::fstat(file).map_err(unreadable)?;
-        Ok(Self {
-            blocks: Blocks::new(file),
-            length: stat.st_size.max(0) as u64,
+    /// Members of the archive in `spool`, none of them larger than `max_bytes`.
+    pub fn new(spool: &'a Spool, max_bytes: u64) -> Self {
+        Self {
+            blocks: Blocks::new(spool),
+            length: spool.length(),
             at: 0,
             max_bytes,
             global_mtime: None,
-        })
+        }
     }
 
     /// The spooled bytes, for small contents.

@@ -1,6 +1,7 @@
 //! Trees as tar: packed while they are read, extracted after the whole archive was checked.
 //!
 //! - `walk`, `pack`, `header`  a directory as a pax archive
+//! - `spool`  an archive while it arrives
 //! - `blocks`, `field`, `pax`, `sparse`, `member`  an archive as members
 //! - `name`, `known`, `disk`, `check`  what of it is refused before anything is written
 //! - `extract`, `place`  the members on disk, confined to their root by the kernel
@@ -18,6 +19,7 @@ pub mod pack;
 pub mod pax;
 pub mod place;
 pub mod sparse;
+pub mod spool;
 pub mod walk;
 
 /// Size of a tar block, in bytes.

@@ -4,19 +4,22 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, copy_file_range, fchmod,
-    ftruncate, futimens, linkat, mkdirat, openat, renameat, symlinkat, unlinkat, utimensat,
+    fstat, ftruncate, futimens, linkat, mkdirat, openat, renameat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::blocks::Blocks;
 use super::disk::kind_at;
 use super::member::Member;
+use super::spool::Spool;
 use crate::file::failure::Failure;
 use crate::file::reserve::Reserve;
+use crate::file::temp::link;
 use crate::file::write_all;
 
 /// Contents up to this size are taken from the window that the headers are read through.
@@ -50,7 +53,7 @@ pub struct Place<'a> {
 /// Where contents come from, and the space that stays free.
 pub struct Source<'a> {
     /// The spool.
-    pub spool: &'a File,
+    pub spool: &'a Spool,
     /// The space that stays free.
     pub reserve: Reserve,
     /// Whether the kernel can copy from the spool to where the members go.
@@ -96,6 +99,12 @@ impl Place<'_> {
     ) -> Result<(), Why> {
         let flags =
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        if let Some(own) = source.spool.own(member.data, member.stored)
+            && member.sparse.is_none()
+            && self.own_file(member, own)?
+        {
+            return Ok(());
+        }
         let make = |name: &OsStr| {
             let fd = openat(self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
             let written = fill(&fd, member, source, blocks).and_then(|()| {
@@ -109,6 +118,26 @@ impl Place<'_> {
             written
         };
         self.put(make, |why| matches!(why, Why::Errno(Errno::EXIST)))
+    }
+
+    /// Gives the content that has a file of its own its name. False if it has to be copied.
+    fn own_file(&self, member: &Member, own: &File) -> Result<bool, Why> {
+        // What is made in such a directory gets its group, and this was made elsewhere.
+        if fstat(self.dir)?.st_mode & Mode::SGID.bits() != 0 {
+            return Ok(false);
+        }
+        fchmod(own, Mode::from_raw_mode(member.mode))?;
+        futimens(own, &times(member))?;
+        let linked = self.put(
+            |name| link(own, self.dir, Path::new(name)),
+            |errno| *errno == Errno::EXIST,
+        );
+        match linked {
+            Ok(()) => Ok(true),
+            Err(Errno::NOSPC) => Err(Errno::NOSPC.into()),
+            // Another file system, or one that knows no files without a name.
+            Err(_) => Ok(false),
+        }
     }
 
     /// Makes a symlink.
@@ -195,15 +224,16 @@ fn copy(
     source: &mut Source,
 ) -> Result<(), Why> {
     let mut block = Vec::new();
+    let in_main = source.spool.in_main(from, length);
     while length > 0 {
         let step = length.min(STEP);
         source.reserve.count(&file, step).map_err(Why::Reserve)?;
         let mut left = step;
         while left > 0 {
-            let copied = if source.kernel_copies {
+            let copied = if source.kernel_copies && in_main {
                 let (mut at, mut into) = (from, to);
                 match copy_file_range(
-                    source.spool,
+                    source.spool.main(),
                     Some(&mut at),
                     &file,
                     Some(&mut into),
@@ -222,7 +252,7 @@ fn copy(
             } else {
                 block.resize(256 << 10, 0);
                 let room = block.len().min(left as usize);
-                let count = rustix::io::pread(source.spool, &mut block[..room], from)?;
+                let count = source.spool.read_at(&mut block[..room], from)?;
                 if count == 0 {
                     return Err(Errno::IO.into());
                 }
