@@ -25,6 +25,8 @@ export interface Config {
   readonly diskReserveBytes: number;
   /** Whether the guest's identity is repaired. */
   readonly identityRepair: boolean;
+  /** Directory beneath which the identity is repaired. */
+  readonly identityRoot: string;
   /** Variables that children inherit from the daemon. */
   readonly inheritEnv: readonly string[];
   /** Absolute path of the directory for spooled output. */
@@ -78,6 +80,7 @@ export function readConfig(env: (name: string) => string | undefined): ReadConfi
     versionHeader: read(SETTINGS.versionHeader),
     diskReserveBytes: read(SETTINGS.diskReserveBytes),
     identityRepair: read(SETTINGS.identityRepair),
+    identityRoot: read(SETTINGS.identityRoot),
     inheritEnv: read(SETTINGS.inheritEnv),
     spoolDir: read(SETTINGS.spoolDir),
     drainSecs: read(SETTINGS.drainSecs),

@@ -4,17 +4,20 @@ import type { Config } from "./config.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
 import { Files } from "./files/files.ts";
+import type { DecodedRunHook } from "./contract/hooks.ts";
 import { DiskGauge } from "./guest/disk.ts";
+import { IdentityRepair } from "./guest/identity.ts";
 import { Listener } from "./http/listener.ts";
 import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
 import { fileRoutes } from "./http/routes/files.ts";
 import { hookRoutes } from "./http/routes/hooks.ts";
-import { pendingRoutes } from "./http/routes/pending.ts";
 import { StreamRoutes } from "./http/routes/stream.ts";
 import { systemRoutes } from "./http/routes/system.ts";
+import { tunnelRoutes } from "./http/routes/tunnel.ts";
 import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
+import { Tunnels } from "./tunnel/tunnels.ts";
 
 /** Number of the signal. */
 const SIGHUP = 1;
@@ -53,6 +56,8 @@ export class Daemon {
   readonly #streams: StreamRoutes;
   readonly #files: Files;
   readonly #router: Router;
+  readonly #tunnels: Tunnels;
+  readonly #identity: IdentityRepair;
   readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
   #ending = false;
@@ -86,6 +91,17 @@ export class Daemon {
       log,
     });
     this.#streams = new StreamRoutes({ registry, keepaliveSecs: limits.sse_keepalive_secs });
+    this.#identity = new IdentityRepair({
+      core: this.#core,
+      enabled: config.identityRepair,
+      root: config.identityRoot,
+      log,
+    });
+    const tunnels = this.#tunnels = new Tunnels({
+      core: this.#core,
+      localPort: () => this.#listener.port,
+      log,
+    });
     const gauge = new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes);
     this.#files = new Files({
       core: this.#core,
@@ -102,7 +118,15 @@ export class Daemon {
       log,
       draining: () => this.#ending,
       handlers: {
-        ...hookRoutes({ bootstrap, hookLog, log, terminate: () => this.terminate("hook") }),
+        ...hookRoutes({
+          bootstrap,
+          hookLog,
+          log,
+          onInstalled: (hook) => this.#installed(hook),
+          onSuspend: () => this.#core.suspended(),
+          onResume: () => this.#core.resumed(),
+          terminate: () => this.terminate("hook"),
+        }),
         ...execRoutes({ registry, limits }),
         exec_stream: this.#streams.exec_stream,
         ...fileRoutes({ files: this.#files, maxBodyBytes: limits.max_body_bytes }),
@@ -111,20 +135,32 @@ export class Daemon {
           bootstrapped: () => bootstrap.token.installed,
           disk: () => gauge.measure(),
           execs: () => registry.count(),
-          identity: () => ({ degraded: false, repaired: false }),
+          identity: () => this.#identity.state,
           hooks: hookLog,
           procs: () => registry.procs(),
           log,
         }),
-        ...pendingRoutes(),
+        ...tunnelRoutes({ tunnels, versionHeader }),
       },
     });
     this.#listener = new Listener(config.listen, router, log);
   }
 
-  /** Listens; throws when the address cannot be had. */
-  listen(): void {
+  /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
+  async listen(): Promise<void> {
+    await this.#identity.repair();
     this.#listener.listen();
+  }
+
+  /** The keys count from the turn in which the token does; the repair may take its time. */
+  async #installed({ token, identity }: DecodedRunHook): Promise<void> {
+    const name = new TextEncoder().encode(token);
+    const secret = new Uint8Array([...name, ...identity?.seed ?? []]);
+    if (identity !== null) {
+      this.#tunnels.installIdentity(identity);
+      identity.seed.fill(0);
+    }
+    await this.#identity.repair(secret);
   }
 
   /** Ends once the daemon has shut down. */
@@ -180,6 +216,7 @@ export class Daemon {
       await within(FLUSH_MS, this.#router.idle());
       this.#streams.close();
       this.#files.transfers.close();
+      await within(FLUSH_MS, this.#tunnels.close());
       await within(FLUSH_MS, this.#router.idle());
       // Connections without a request end too, but for those that will not: half-sent ones.
       await within(LAST_MS, closed);

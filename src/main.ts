@@ -38,7 +38,7 @@ async function serve(daemon: Daemon, log: Log): Promise<number> {
     event.preventDefault();
     log.error("an exception was not caught", { kind: kindOf(event.error) });
   });
-  daemon.listen();
+  await daemon.listen();
   await daemon.ended;
   if (Deno.pid === 1) daemon.powerOff();
   return 0;

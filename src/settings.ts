@@ -73,6 +73,13 @@ export const SETTINGS: Settings = {
     purpose: "Whether machine id, boot id and random seed are made anew; for images only.",
     parse: (text) => text === "on" ? true : text === "off" ? false : undefined,
   },
+  identityRoot: {
+    variable: "GUESTD_IDENTITY_ROOT",
+    fallback: "/",
+    form: "an absolute path",
+    purpose: "Directory beneath which the identity is repaired; another than / is for tests.",
+    parse: parseAbsolute,
+  },
   inheritEnv: {
     variable: "GUESTD_INHERIT_ENV",
     fallback: "",
@@ -85,7 +92,7 @@ export const SETTINGS: Settings = {
     fallback: "/var/tmp",
     form: "an absolute path",
     purpose: "Directory for unacked output beyond 64 MiB in all.",
-    parse: (text) => text.startsWith("/") && !text.includes("\0") ? text : undefined,
+    parse: parseAbsolute,
   },
   drainSecs: seconds(
     "GUESTD_DRAIN_SECS",
@@ -206,6 +213,10 @@ function seconds(
       return value >= minimum && value <= MAX_SECS ? value : undefined;
     },
   };
+}
+
+function parseAbsolute(text: string): string | undefined {
+  return text.startsWith("/") && !text.includes("\0") ? text : undefined;
 }
 
 function parseListen(text: string): ListenAddress | undefined {

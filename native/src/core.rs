@@ -21,6 +21,7 @@ use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::reactor::{self, Spans};
+use crate::tunnel::engine::Tunnels;
 use crate::wake::Wake;
 
 /// What the core is opened with.
@@ -57,6 +58,8 @@ pub struct Core {
     pub jobs: Jobs,
     /// Files and trees on their way.
     pub transfers: Transfers,
+    /// WebSockets relayed to ports of the guest.
+    pub tunnels: Tunnels,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     tables: Mutex<HashMap<u32, Vec<u8>>>,
     next_id: AtomicU32,
@@ -103,6 +106,7 @@ impl Core {
         .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
         let transfers = Transfers::new(Arc::clone(&wake));
+        let tunnels = Tunnels::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
             wake,
@@ -112,6 +116,7 @@ impl Core {
             census,
             jobs,
             transfers,
+            tunnels,
             streams,
             tables,
             next_id,
@@ -188,6 +193,7 @@ impl Core {
     /// Ends the reactor and the parked call. Children go on; nobody watches them any more.
     pub fn close(&self) {
         self.send(Command::Stop);
+        self.tunnels.stop();
         self.wake.close();
     }
 

@@ -34,6 +34,11 @@ export class Listener {
     this.#log = log;
   }
 
+  /** The port; before it listens, the one that is asked for. */
+  get port(): number {
+    return this.#address.port;
+  }
+
   /** Listens; throws when the address cannot be had. */
   listen(): void {
     const { serve, onError } = this.#router;

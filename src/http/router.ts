@@ -104,8 +104,9 @@ export function createRouter(options: RouterOptions): Router {
     async serve(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
       inFlight.enter(info.completed);
       const response = await answer(request, info);
-      // After an upgrade the request is no longer there to be looked at.
-      if (response.status === 101) return finish(response, false);
+      // After an upgrade the request is no longer there to be looked at, the head has been sent,
+      // with the version in it, and the server wants this very response back.
+      if (response.status === 101) return response;
       const close = drainBody(request, limits.max_drain_bytes);
       return finish(response, close || options.draining?.() === true);
     },

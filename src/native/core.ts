@@ -70,6 +70,16 @@ export class Core {
     return this.symbols.guestd_is_ignored(signal) === 1;
   }
 
+  /** The guest is about to be frozen: a forward jump of the wall clock counts from now on. */
+  suspended(): void {
+    this.symbols.guestd_suspended();
+  }
+
+  /** The guest goes on: commands whose time ran out meanwhile are ended at once. */
+  resumed(): void {
+    this.symbols.guestd_resumed();
+  }
+
   /** Lets every pipe flow from now on: the daemon is ending. */
   drain(): void {
     this.symbols.guestd_drain();

@@ -18,6 +18,7 @@ const DEFAULTS: Config = {
   versionHeader: "service-version",
   diskReserveBytes: 268_435_456,
   identityRepair: false,
+  identityRoot: "/",
   inheritEnv: [],
   spoolDir: "/var/tmp",
   drainSecs: 5,
@@ -64,6 +65,7 @@ Deno.test("every setting is taken from its variable", () => {
       GUESTD_VERSION_HEADER: "X-Version",
       GUESTD_DISK_RESERVE_BYTES: "0",
       GUESTD_IDENTITY_REPAIR: "on",
+      GUESTD_IDENTITY_ROOT: "/tmp/y",
       GUESTD_INHERIT_ENV: "PATH, LANG,,TERM",
       GUESTD_SPOOL_DIR: "/tmp/x",
       GUESTD_DRAIN_SECS: "0.5",
@@ -76,6 +78,7 @@ Deno.test("every setting is taken from its variable", () => {
       versionHeader: "X-Version",
       diskReserveBytes: 0,
       identityRepair: true,
+      identityRoot: "/tmp/y",
       inheritEnv: ["PATH", "LANG", "TERM"],
       spoolDir: "/tmp/x",
       drainSecs: 0.5,
@@ -137,7 +140,7 @@ Deno.test("the help lists every variable that is asked for, with its default", (
   });
   const table = [...Object.values(SETTINGS), ...Object.values(LIMIT_SETTINGS)];
   deepStrictEqual(asked, table.map(({ variable }) => variable));
-  strictEqual(asked.length, 10 + 12);
+  strictEqual(asked.length, 11 + 12);
   for (const name of asked) {
     ok(helpText().includes(`\n  ${name}=`), name);
   }

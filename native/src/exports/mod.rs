@@ -5,8 +5,10 @@
 mod core;
 mod exec;
 mod files;
+mod identity;
 mod stream;
 mod system;
+mod tunnel;
 
 use std::sync::{Arc, PoisonError, RwLock};
 

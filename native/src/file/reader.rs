@@ -69,7 +69,6 @@ impl Reader {
                 }
                 Ok(filled as i64)
             });
-            drop(first);
             ticket.end(opened);
         });
     }
@@ -88,7 +87,6 @@ impl Reader {
             if !matches!(result, Ok(filled) if filled == buffer.bytes().len()) {
                 state.source = None;
             }
-            drop(buffer);
             ticket.end(result.map(|filled| filled as i64));
         });
     }

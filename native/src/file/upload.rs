@@ -91,7 +91,6 @@ impl Upload {
                 State::Staged(staged) => staged.write(buffer.bytes()).map(|()| count),
                 _ => Err(state.over()),
             };
-            drop(buffer);
             ticket.end(state.settle(result));
         });
     }

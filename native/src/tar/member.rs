@@ -4,9 +4,10 @@ use rustix::io::Errno;
 use tar::Header;
 
 use super::blocks::Blocks;
-use super::sparse::{Lines, Map, Piece, of_list, push};
+use super::extension::Extensions;
+use super::sparse::{Lines, Map, Piece, push};
 use super::spool::Spool;
-use super::{BLOCK, field, padded, pax};
+use super::{BLOCK, field, padded};
 use crate::file::failure::{Failure, OVER_LIMIT, REFUSED, shown_bytes};
 
 /// Most bytes of an extended header or a long name.
@@ -79,22 +80,6 @@ fn truncated(at: u64) -> Failure {
         at,
         "it is truncated: there is neither a member nor the end marker",
     )
-}
-
-/// What the extensions before a header say of the member. A later one wins.
-#[derive(Clone, Default)]
-struct Extensions {
-    path: Option<Vec<u8>>,
-    link: Option<Vec<u8>>,
-    long_path: Option<Vec<u8>>,
-    long_link: Option<Vec<u8>>,
-    size: Option<u64>,
-    mtime: Option<(i64, u32)>,
-    sparse_name: Option<Vec<u8>>,
-    sparse_size: Option<u64>,
-    sparse_major: Option<u64>,
-    pieces: Option<Vec<Piece>>,
-    offset: Option<u64>,
 }
 
 /// Reads members one after the other.
@@ -405,38 +390,4 @@ fn header_name(header: &Header) -> Vec<u8> {
         return name.to_vec();
     }
     [prefix, b"/", name].concat()
-}
-
-impl Extensions {
-    fn apply(&mut self, mut data: &[u8]) -> Result<(), &'static str> {
-        const BAD: &str = "there is a malformed extended header";
-        while !data.is_empty() {
-            let ((key, value), rest) = pax::next(data).ok_or(BAD)?;
-            data = rest;
-            let number = || pax::decimal(value).map(Some).ok_or(BAD);
-            // An empty value takes back what was said before.
-            let bytes = || (!value.is_empty()).then(|| value.to_vec());
-            match key {
-                b"path" => self.path = bytes(),
-                b"linkpath" => self.link = bytes(),
-                b"size" if value.is_empty() => self.size = None,
-                b"size" => self.size = number()?,
-                b"mtime" if value.is_empty() => self.mtime = None,
-                b"mtime" => self.mtime = Some(pax::time(value).ok_or(BAD)?),
-                b"GNU.sparse.name" => self.sparse_name = bytes(),
-                b"GNU.sparse.realsize" | b"GNU.sparse.size" => self.sparse_size = number()?,
-                b"GNU.sparse.major" => self.sparse_major = number()?,
-                b"GNU.sparse.map" => self.pieces = Some(of_list(value).ok_or(BAD)?),
-                b"GNU.sparse.offset" => self.offset = number()?,
-                b"GNU.sparse.numbytes" => {
-                    let (Some(offset), Some(length)) = (self.offset.take(), number()?) else {
-                        return Err(BAD);
-                    };
-                    push(self.pieces.get_or_insert_default(), offset, length).ok_or(BAD)?;
-                }
-                _ => {}
-            }
-        }
-        Ok(())
-    }
 }

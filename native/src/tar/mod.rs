@@ -2,13 +2,14 @@
 //!
 //! - `walk`, `pack`, `header`  a directory as a pax archive
 //! - `spool`  an archive while it arrives
-//! - `blocks`, `field`, `pax`, `sparse`, `member`  an archive as members
+//! - `blocks`, `field`, `pax`, `sparse`, `extension`, `member`  an archive as members
 //! - `name`, `known`, `disk`, `check`  what of it is refused before anything is written
 //! - `extract`, `place`  the members on disk, confined to their root by the kernel
 
 pub mod blocks;
 pub mod check;
 pub mod disk;
+pub mod extension;
 pub mod extract;
 pub mod field;
 pub mod header;
