@@ -10,6 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::clock::span_ns;
+use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
@@ -63,6 +64,8 @@ pub struct Core {
     census: Sender<census::Order>,
     /// For calls that may hang.
     pub jobs: Jobs,
+    /// Files and trees on their way.
+    pub transfers: Transfers,
     /// WebSockets relayed to ports of the guest.
     pub tunnels: Tunnels,
     store: Arc<Store>,
@@ -120,6 +123,7 @@ impl Core {
         })
         .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
+        let transfers = Transfers::new(Arc::clone(&wake));
         let tunnels = Tunnels::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
@@ -129,6 +133,7 @@ impl Core {
             spawner,
             census,
             jobs,
+            transfers,
             tunnels,
             store,
             streams,
