@@ -1,9 +1,9 @@
 import { Bootstrap } from "./bootstrap/bootstrap.ts";
 import { HookLog } from "./bootstrap/hook_log.ts";
 import type { Config } from "./config.ts";
-import type { DecodedRunHook } from "./contract/hooks.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
+import type { DecodedRunHook } from "./contract/hooks.ts";
 import { DiskGauge } from "./guest/disk.ts";
 import { IdentityRepair } from "./guest/identity.ts";
 import { Listener } from "./http/listener.ts";
@@ -53,9 +53,9 @@ export class Daemon {
   readonly #core: Core;
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
+  readonly #router: Router;
   readonly #tunnels: Tunnels;
   readonly #identity: IdentityRepair;
-  readonly #router: Router;
   readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
   #ending = false;
