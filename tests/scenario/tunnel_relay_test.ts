@@ -36,7 +36,7 @@ Deno.test("a guest that speaks first is heard by a caller that says nothing", as
 Deno.test("frames in one segment with the request are not lost, however many and wherever they are cut", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
-  for (const size of [1, 300, 1024, 5000, 70_000, 300_000, 1_100_000]) {
+  for (const size of [1, 300, 1024, 5000, 70_000, 300_000, 1_100_000, 4_000_000]) {
     const sent = noise(size, size);
     const framed = frame(FIN | OP.binary, sent);
     // The last frame's end comes later, so that nothing but the daemon's own order holds it together.

@@ -57,7 +57,8 @@ pub unsafe extern "C" fn guestd_tunnel_open(
 }
 
 /// Gives a tunnel bytes of the caller that somebody else has read before; with `last` not 0 the
-/// rest is still in the socket.
+/// rest is still in the socket. Completes `token` once the guest's socket has taken them, or the
+/// tunnel is gone.
 ///
 /// # Safety
 /// `data` is null or points to `len` bytes that stay unchanged until this returns.
@@ -67,11 +68,12 @@ pub unsafe extern "C" fn guestd_tunnel_feed(
     data: *const u8,
     len: u32,
     last: u32,
+    token: u32,
 ) -> i32 {
     // SAFETY: bytes demands what this function demands of its caller.
     let data = unsafe { bytes(data, len) }.to_vec();
     with_core(|core| {
-        core.tunnels.feed(tunnel, data, last != 0);
+        core.tunnels.feed(tunnel, data, last != 0, token);
         0
     })
 }
