@@ -9,12 +9,12 @@ if [ $# -eq 2 ]; then
   install -m 0755 "$2" "$to/usr/bin/guestd"
   exit
 fi
+# Laid out as in a checkout, since it is started by the same launcher: the daemon has the same permissions everywhere.
 lib=$to/usr/lib/guestd
-mkdir -p "$lib/dist" "$lib/scripts"
-install -m 0755 "$2" "$lib/deno"
+mkdir -p "$lib/.tools/bin" "$lib/dist" "$lib/scripts"
+install -m 0755 "$2" "$lib/.tools/bin/deno"
 install -m 0644 "$3" "$lib/dist/guestd.js"
 install -m 0755 "$4" "$lib/dist/libguestd.so"
-# The launcher of every other place, so that the daemon's permissions are the same here.
 install -m 0755 "$here/scripts/guestd" "$lib/scripts/guestd"
-printf '#!/bin/sh\nGUESTD_DENO=/usr/lib/guestd/deno exec /usr/lib/guestd/scripts/guestd "$@"\n' >"$to/usr/bin/guestd"
+printf '#!/bin/sh\nexec /usr/lib/guestd/scripts/guestd "$@"\n' >"$to/usr/bin/guestd"
 chmod 0755 "$to/usr/bin/guestd"

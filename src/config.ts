@@ -1,7 +1,7 @@
 import type { Limits } from "./contract/limits.ts";
 import { VERSION } from "./contract/version.ts";
 import type { LogLevel } from "./log.ts";
-import { LIMIT_SETTINGS, type Setting, SETTINGS } from "./settings.ts";
+import { formatListen, LIMIT_SETTINGS, type Setting, SETTINGS } from "./settings.ts";
 
 /** An address to listen on. */
 export interface ListenAddress {
@@ -15,6 +15,8 @@ export interface ListenAddress {
 export interface Config {
   /** Where to listen. */
   readonly listen: ListenAddress;
+  /** Where to listen when that is not told in a way that parses. */
+  readonly listenFallback: ListenAddress;
   /** Path prefix of the hooks, without a slash at the end. */
   readonly hookPrefix: string;
   /** Name of the version header. */
@@ -23,6 +25,8 @@ export interface Config {
   readonly diskReserveBytes: number;
   /** Whether the guest's identity is repaired. */
   readonly identityRepair: boolean;
+  /** Directory beneath which the identity is repaired. */
+  readonly identityRoot: string;
   /** Variables that children inherit from the daemon. */
   readonly inheritEnv: readonly string[];
   /** Absolute path of the directory for spooled output. */
@@ -50,30 +54,33 @@ export interface ReadConfig {
 export function readConfig(env: (name: string) => string | undefined): ReadConfig {
   const warnings: string[] = [];
 
-  function read<T>(setting: Setting<T>): T {
+  function read<T>(setting: Setting<T>, instead = setting.fallback): T {
     const given = env(setting.variable);
     // Set to nothing is as good as not set.
     const parsed = given === undefined || given === "" ? undefined : setting.parse(given);
     if (parsed !== undefined) return parsed;
     if (given !== undefined && given !== "") {
-      const { variable, form, fallback } = setting;
+      const { variable, form } = setting;
       warnings.push(
-        `${variable} must be ${form}; the default stays in force: ${fallback || "none"}`,
+        `${variable} must be ${form}; the default stays in force: ${instead || "none"}`,
       );
     }
-    const fallback = setting.parse(setting.fallback);
+    const fallback = setting.parse(instead);
     if (fallback === undefined) {
       throw new Error(`Cannot use the default of ${setting.variable}: it does not parse`);
     }
     return fallback;
   }
 
+  const listenFallback = read(SETTINGS.listenFallback);
   const config: Config = {
-    listen: read(SETTINGS.listen),
+    listen: read(SETTINGS.listen, formatListen(listenFallback)),
+    listenFallback,
     hookPrefix: read(SETTINGS.hookPrefix),
     versionHeader: read(SETTINGS.versionHeader),
     diskReserveBytes: read(SETTINGS.diskReserveBytes),
     identityRepair: read(SETTINGS.identityRepair),
+    identityRoot: read(SETTINGS.identityRoot),
     inheritEnv: read(SETTINGS.inheritEnv),
     spoolDir: read(SETTINGS.spoolDir),
     drainSecs: read(SETTINGS.drainSecs),

@@ -3,22 +3,30 @@ import { HookLog } from "./bootstrap/hook_log.ts";
 import type { Config } from "./config.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
+import type { DecodedRunHook } from "./contract/hooks.ts";
 import { DiskGauge } from "./guest/disk.ts";
+import { IdentityRepair } from "./guest/identity.ts";
 import { Quiet } from "./guest/quiet.ts";
 import { Listener } from "./http/listener.ts";
-import { createRouter } from "./http/router.ts";
+import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
 import { hookRoutes } from "./http/routes/hooks.ts";
 import { pendingRoutes } from "./http/routes/pending.ts";
 import { StreamRoutes } from "./http/routes/stream.ts";
 import { systemRoutes } from "./http/routes/system.ts";
+import { tunnelRoutes } from "./http/routes/tunnel.ts";
 import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
+import { Tunnels } from "./tunnel/tunnels.ts";
 
+/** Number of the signal. */
+const SIGHUP = 1;
 /** From SIGTERM to SIGKILL for what still runs at the end, in milliseconds. */
 const END_GRACE_MS = 2000;
 /** How long the end waits for exits to be published and for answers to be sent, in milliseconds. */
 const FLUSH_MS = 1000;
+/** How long it waits for connections that have nothing to say, in milliseconds. */
+const LAST_MS = 100;
 /** The file system that health reports. */
 const DISK_PATH = "/";
 
@@ -38,7 +46,7 @@ export interface DaemonOptions {
  * The daemon: every room, and the order in which they end.
  *
  * Invariant: `#ending` is set once the shutdown began, and there is one shutdown however often and
- * by whom it is asked for.
+ * by whom it is asked for; `#signals` counts the signals among those who asked.
  */
 export class Daemon {
   readonly #drainMs: number;
@@ -47,9 +55,13 @@ export class Daemon {
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
   readonly #quiet: Quiet;
+  readonly #router: Router;
+  readonly #tunnels: Tunnels;
+  readonly #identity: IdentityRepair;
   readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
   #ending = false;
+  #signals = 0;
 
   /** Opens the core and furnishes the rooms. Throws when the core cannot be opened. */
   constructor({ config, library, log, env }: DaemonOptions) {
@@ -70,6 +82,7 @@ export class Daemon {
         });
       },
     });
+    log.redirect((line) => this.#core.writeLog(line));
     const bootstrap = new Bootstrap(log);
     const hookLog = new HookLog();
     const registry = this.#registry = new Registry({
@@ -85,8 +98,19 @@ export class Daemon {
       log,
     });
     this.#streams = new StreamRoutes({ registry, keepaliveSecs: limits.sse_keepalive_secs });
+    this.#identity = new IdentityRepair({
+      core: this.#core,
+      enabled: config.identityRepair,
+      root: config.identityRoot,
+      log,
+    });
+    const tunnels = this.#tunnels = new Tunnels({
+      core: this.#core,
+      localPort: () => this.#listener.port,
+      log,
+    });
     const gauge = new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes);
-    const router = createRouter({
+    const router = this.#router = createRouter({
       limits,
       hookPrefix,
       versionHeader,
@@ -94,7 +118,15 @@ export class Daemon {
       log,
       draining: () => this.#ending,
       handlers: {
-        ...hookRoutes({ bootstrap, hookLog, log, terminate: () => this.terminate("hook") }),
+        ...hookRoutes({
+          bootstrap,
+          hookLog,
+          log,
+          onInstalled: (hook) => this.#installed(hook),
+          onSuspend: () => this.#core.suspended(),
+          onResume: () => this.#core.resumed(),
+          terminate: () => this.terminate("hook"),
+        }),
         ...execRoutes({ registry, limits }),
         exec_stream: this.#streams.exec_stream,
         ...systemRoutes({
@@ -102,18 +134,19 @@ export class Daemon {
           bootstrapped: () => bootstrap.token.installed,
           disk: () => gauge.measure(),
           execs: () => registry.count(),
-          identity: () => ({ degraded: false, repaired: false }),
+          identity: () => this.#identity.state,
           hooks: hookLog,
           procs: () => registry.procs(),
           log,
         }),
+        ...tunnelRoutes({ tunnels, versionHeader }),
         ...pendingRoutes(),
       },
     });
     const quiet = this.#quiet = new Quiet(() => this.#core.trim());
-    const { serve, onError } = router;
+    const { serve } = router;
     this.#listener = new Listener(config.listen, {
-      onError,
+      ...router,
       serve(request, info): Response | Promise<Response> {
         quiet.note();
         return serve(request, info);
@@ -121,9 +154,21 @@ export class Daemon {
     }, log);
   }
 
-  /** Listens; throws when the address cannot be had. */
-  listen(): void {
+  /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
+  async listen(): Promise<void> {
+    await this.#identity.repair();
     this.#listener.listen();
+  }
+
+  /** The keys count from the turn in which the token does; the repair may take its time. */
+  async #installed({ token, identity }: DecodedRunHook): Promise<void> {
+    const name = new TextEncoder().encode(token);
+    const secret = new Uint8Array([...name, ...identity?.seed ?? []]);
+    if (identity !== null) {
+      this.#tunnels.installIdentity(identity);
+      identity.seed.fill(0);
+    }
+    await this.#identity.repair(secret);
   }
 
   /** Ends once the daemon has shut down. */
@@ -131,16 +176,25 @@ export class Daemon {
     return this.#ended.promise;
   }
 
-  /** Begins the shutdown; asked again by a signal, it ends at once. Never throws. */
-  terminate(by: "hook" | "SIGTERM" | "SIGINT"): void {
+  /** Begins the shutdown; a second signal ends it at once. Never throws. */
+  terminate(by: "hook" | Deno.Signal): void {
+    if (by !== "hook") this.#signals++;
     if (!this.#ending) {
       this.#ending = true;
       this.#log.info("shutting down", { by });
       this.#shutDown().finally(() => this.#ended.resolve());
-    } else if (by !== "hook") {
+    } else if (this.#signals > 1) {
       this.#log.warn("shutting down at once", { by });
       this.#core.killAll().finally(() => this.#ended.resolve());
+    } else {
+      this.#log.info("already shutting down", { by });
     }
+  }
+
+  /** The signals that end it: a hang-up too, unless it was started to outlive its terminal. */
+  get signals(): readonly Deno.Signal[] {
+    const hangUp: readonly Deno.Signal[] = this.#core.isIgnored(SIGHUP) ? [] : ["SIGHUP"];
+    return ["SIGTERM", "SIGINT", "SIGQUIT", ...hangUp];
   }
 
   /**
@@ -161,15 +215,18 @@ export class Daemon {
     try {
       this.#registry.drain();
       this.#core.drain();
-      const served = this.#listener.close();
-      await within(this.#drainMs, served);
+      const closed = this.#listener.close();
+      await within(this.#drainMs, this.#router.idle());
       this.#registry.close();
       await within(END_GRACE_MS + FLUSH_MS, this.#core.endAll(END_GRACE_MS));
       await this.#registry.settled(FLUSH_MS);
       // Streams of execs that published end by themselves, with their exit; give them the time.
-      await within(FLUSH_MS, served);
+      await within(FLUSH_MS, this.#router.idle());
       this.#streams.close();
-      await within(FLUSH_MS, served);
+      await within(FLUSH_MS, this.#tunnels.close());
+      await within(FLUSH_MS, this.#router.idle());
+      // Connections without a request end too, but for those that will not: half-sent ones.
+      await within(LAST_MS, closed);
       this.#quiet[Symbol.dispose]();
       this.#registry[Symbol.dispose]();
       await this.#core.close();

@@ -10,7 +10,7 @@ export type LogLevel = (typeof LOG_LEVELS)[number];
 export type LogFields = Readonly<Record<string, string | number | bigint | boolean | null>>;
 
 /** Writes a part of `bytes` and returns how many; throws when it cannot. */
-export type LogSink = (bytes: Uint8Array) => number;
+export type LogSink = (bytes: Uint8Array<ArrayBuffer>) => number;
 
 /**
  * Writes one JSON object a line, `time`, `level` and `msg` before the fields. It never throws: a
@@ -18,16 +18,22 @@ export type LogSink = (bytes: Uint8Array) => number;
  */
 export class Log {
   readonly #threshold: number;
-  readonly #sink: LogSink;
+  #sink: LogSink;
   readonly #encoder = new TextEncoder();
   /** Whether the last line broke off; the next one then begins with a line end of its own. */
   #torn = false;
+  #dropped = 0;
 
   /**
    * Makes a log that drops what is below `level`; the sink is standard error unless told otherwise.
    */
   constructor(level: LogLevel, sink: LogSink = (bytes) => Deno.stderr.writeSync(bytes)) {
     this.#threshold = LOG_LEVELS.indexOf(level);
+    this.#sink = sink;
+  }
+
+  /** Writes to `sink` from now on. */
+  redirect(sink: LogSink): void {
     this.#sink = sink;
   }
 
@@ -54,17 +60,30 @@ export class Log {
   #write(level: LogLevel, msg: string, fields: LogFields = {}): void {
     if (LOG_LEVELS.indexOf(level) < this.#threshold) return;
     try {
-      const head = { time: new Date().toISOString(), level, msg };
-      const line = encodeJson({ ...head, ...fields, ...head });
-      let rest = this.#encoder.encode(`${this.#torn ? "\n" : ""}${line}\n`);
-      const whole = rest.length;
-      try {
-        while (rest.length > 0) rest = rest.subarray(this.#sink(rest));
-      } finally {
-        if (rest.length < whole) this.#torn = rest.length > 0;
-      }
+      this.#tellDropped();
+      this.#line(level, msg, fields);
     } catch {
       // A full or closed standard error: the line is lost, the daemon goes on.
+      this.#dropped++;
+    }
+  }
+
+  /** A hole in the log is told before the next line. */
+  #tellDropped(): void {
+    if (this.#dropped === 0) return;
+    this.#line("warn", "log lines were lost", { count: this.#dropped });
+    this.#dropped = 0;
+  }
+
+  #line(level: LogLevel, msg: string, fields: LogFields): void {
+    const head = { time: new Date().toISOString(), level, msg };
+    const line = encodeJson({ ...head, ...fields, ...head });
+    let rest = this.#encoder.encode(`${this.#torn ? "\n" : ""}${line}\n`);
+    const whole = rest.length;
+    try {
+      while (rest.length > 0) rest = rest.subarray(this.#sink(rest));
+    } finally {
+      if (rest.length < whole) this.#torn = rest.length > 0;
     }
   }
 }

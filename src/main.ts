@@ -26,7 +26,7 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function serve(daemon: Daemon, log: Log): Promise<number> {
-  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+  for (const signal of daemon.signals) {
     Deno.addSignalListener(signal, () => daemon.terminate(signal));
   }
   // One request's failure must not take the guest's only control API with it.
@@ -38,7 +38,7 @@ async function serve(daemon: Daemon, log: Log): Promise<number> {
     event.preventDefault();
     log.error("an exception was not caught", { kind: kindOf(event.error) });
   });
-  daemon.listen();
+  await daemon.listen();
   await daemon.ended;
   if (Deno.pid === 1) daemon.powerOff();
   return 0;

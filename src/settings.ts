@@ -32,6 +32,13 @@ const SHORTEST_SECS = 0.001;
 
 /** All settings but the limits. */
 export const SETTINGS: Settings = {
+  listenFallback: {
+    variable: "GUESTD_LISTEN_FALLBACK",
+    fallback: "0.0.0.0:9000",
+    form: "host:port, [ipv6]:port, :port or port",
+    purpose: "Address where `GUESTD_LISTEN` is not set or does not parse.",
+    parse: parseListen,
+  },
   listen: {
     variable: "GUESTD_LISTEN",
     fallback: "0.0.0.0:9000",
@@ -66,6 +73,13 @@ export const SETTINGS: Settings = {
     purpose: "Whether machine id, boot id and random seed are made anew; for images only.",
     parse: (text) => text === "on" ? true : text === "off" ? false : undefined,
   },
+  identityRoot: {
+    variable: "GUESTD_IDENTITY_ROOT",
+    fallback: "/",
+    form: "an absolute path",
+    purpose: "Directory beneath which the identity is repaired; another than / is for tests.",
+    parse: parseAbsolute,
+  },
   inheritEnv: {
     variable: "GUESTD_INHERIT_ENV",
     fallback: "",
@@ -78,7 +92,7 @@ export const SETTINGS: Settings = {
     fallback: "/var/tmp",
     form: "an absolute path",
     purpose: "Directory for unacked output beyond 64 MiB in all.",
-    parse: (text) => text.startsWith("/") && !text.includes("\0") ? text : undefined,
+    parse: parseAbsolute,
   },
   drainSecs: seconds(
     "GUESTD_DRAIN_SECS",
@@ -201,14 +215,32 @@ function seconds(
   };
 }
 
+function parseAbsolute(text: string): string | undefined {
+  return text.startsWith("/") && !text.includes("\0") ? text : undefined;
+}
+
 function parseListen(text: string): ListenAddress | undefined {
   const match = /^(?:(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._]*):)?([0-9]{1,5})$/.exec(text);
   if (match === null || Number(match[2]) > 65535) return undefined;
   const host = match[1] ?? "";
+  if (host !== "" && !isHost(host)) return undefined;
   return {
     hostname: host === "" ? "0.0.0.0" : host.replace(/^\[(.*)\]$/, "$1"),
     port: Number(match[2]),
   };
+}
+
+/** Whether numbers are an address, and brackets hold one; a name is taken as it is. */
+function isHost(host: string): boolean {
+  if (!host.startsWith("[") && !/^[0-9.]+$/.test(host)) return true;
+  const url = URL.parse(`http://${host}/`);
+  // A URL writes a short address in full; here it must be written so.
+  return url !== null && (host.startsWith("[") || url.hostname === host);
+}
+
+/** An address as one would write it, so that it parses. */
+export function formatListen({ hostname, port }: ListenAddress): string {
+  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
 }
 
 function parsePrefix(text: string): string | undefined {

@@ -23,6 +23,7 @@ use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::reactor::{self, Spans};
+use crate::tunnel::engine::Tunnels;
 use crate::wake::{Kind, Wake};
 
 /// What the core is opened with.
@@ -63,6 +64,8 @@ pub struct Core {
     /// For calls that may hang.
     pub jobs: Jobs,
     store: Arc<Store>,
+    /// WebSockets relayed to ports of the guest.
+    pub tunnels: Tunnels,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     tables: Mutex<HashMap<u32, Vec<u8>>>,
     next_id: AtomicU32,
@@ -117,6 +120,7 @@ impl Core {
         })
         .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
+        let tunnels = Tunnels::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
             wake,
@@ -126,6 +130,7 @@ impl Core {
             census,
             jobs,
             store,
+            tunnels,
             streams,
             tables,
             next_id,
@@ -203,6 +208,7 @@ impl Core {
     pub fn close(&self) {
         self.send(Command::Stop);
         self.store.close();
+        self.tunnels.stop();
         self.wake.close();
     }
 

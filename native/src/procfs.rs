@@ -40,7 +40,7 @@ pub fn live_processes() -> rustix::io::Result<Vec<Member>> {
     }
 }
 
-/// `None` for a process that is gone since the listing, or not live.
+/// `None` for a process that is gone since the listing, hidden, or not live.
 fn member(proc_dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Member>> {
     let path = [name, b"/stat"].concat();
     let mut buffer = [0u8; 1024];
@@ -52,7 +52,8 @@ fn member(proc_dir: BorrowedFd<'_>, name: &[u8]) -> rustix::io::Result<Option<Me
     );
     let length = match stat.and_then(|stat| read(&stat, &mut buffer)) {
         Ok(length) => length,
-        Err(Errno::NOENT | Errno::SRCH) => return Ok(None),
+        // Hidden from a daemon that is not root: it can be none of its own commands.
+        Err(Errno::NOENT | Errno::SRCH | Errno::ACCESS | Errno::PERM) => return Ok(None),
         Err(errno) => return Err(errno),
     };
     let pid = std::str::from_utf8(name)

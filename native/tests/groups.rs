@@ -207,3 +207,21 @@ fn what_is_started_after_all_groups_were_ended_is_killed_at_once() {
     host.published(&late);
     assert_eq!(late.state().exit, Some(Exit::Signal(libc::SIGKILL)));
 }
+
+#[test]
+fn a_stopped_member_hears_of_its_end() {
+    let mut settings = QUICK;
+    settings.grace_secs = 60.0;
+    let host = Host::open(settings);
+    let exec = host.sh("echo ready; kill -STOP $$");
+    host.says(&exec, "ready");
+    eventually("it is stopped", || state_of(exec.pid) == Some('T'));
+    let token = host.token();
+    host.core.send(Command::Kill {
+        exec: exec.id,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 1));
+    host.published(&exec);
+    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+}

@@ -4,7 +4,7 @@ source "$root/scripts/build/debian.sh"
 source "$root/scripts/build/target.sh"
 
 # What the daemon may do, and V8's flags: as the launcher gives them, so that no form has more than another.
-launch_flags() { grep -oE -- '--(allow-[a-z]+|no-prompt|v8-flags=[^ ]+)' scripts/guestd; }
+launch_flags() { grep -oE -- '--(allow-[a-z]+(=[^ ]+)?|no-prompt|v8-flags=[^ ]+)' scripts/guestd; }
 
 # The processor that an ELF file is for, in Debian's words; nothing for any other file.
 elf_arch() {

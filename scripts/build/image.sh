@@ -84,7 +84,7 @@ make_disk() {
   quietly "$tools/log/mke2fs.log" "${as_root[@]}" sh -e -c '
     chown -R 0:0 "$1"
     chown 1000:1000 "$1/home/user"
-    exec mke2fs -q -F -t ext4 -L guest -m 0 -E lazy_itable_init=1 -d "$1" "$2"' - "$stage" "$out"
+    exec mke2fs -q -F -t ext4 -L guest -m 0 -E lazy_itable_init=1,lazy_journal_init=1 -d "$1" "$2"' - "$stage" "$out"
 }
 
 build_image() {

@@ -10,7 +10,8 @@ no_identity_repair() {
 command_run() {
   set_up
   no_identity_repair
-  export GUESTD_LISTEN=${GUESTD_LISTEN:-127.0.0.1:9000}
+  # Also for an address that does not parse: a slip must not open this machine to its network.
+  export GUESTD_LISTEN_FALLBACK=127.0.0.1:9000
   # Commands that name no directory start in the daemon's: here, the caller's.
   cd "$caller_directory"
   exec "$root/scripts/guestd" "$@"

@@ -109,12 +109,24 @@ export function decodeRunHook(bytes: Uint8Array): DecodedRunHook {
       payload,
       "runHookPayload",
     );
+    if (!isPresentable(agent_token)) {
+      throw new Mismatch("agent_token must be a string that an Authorization header can carry");
+    }
     return {
       token: agent_token,
       env,
       identity: decodeIdentity(identity_seed, identity_host_public_key),
     };
   });
+}
+
+/**
+ * Whether a request can present the token: a header loses blanks at its ends and holds no control
+ * characters, and a lone surrogate has no bytes. With another token the VM would be lost.
+ */
+function isPresentable(token: string): boolean {
+  // deno-lint-ignore no-control-regex
+  return token.isWellFormed() && token.trim() === token && !/[\x00-\x08\x0a-\x1f\x7f]/.test(token);
 }
 
 function decodeIdentity(seed: string | null, hostPublicKey: string | null): Identity | null {

@@ -2,8 +2,12 @@ import type { ListenAddress } from "../config.ts";
 import type { Log } from "../log.ts";
 import type { Router } from "./router.ts";
 
-/** How long a listener that failed rests before it listens again, in milliseconds. */
-const REST_MS = 100;
+/** How long a listener that failed rests at first before it listens again, in milliseconds. */
+const FIRST_REST_MS = 100;
+/** And no longer than this, however often it fails. */
+const LONGEST_REST_MS = 1600;
+/** One that lasted so long had recovered. */
+const RECOVERED_MS = 10_000;
 
 /**
  * Listens as long as the daemon lives. Deno closes a server's socket for good when accepting fails
@@ -19,6 +23,8 @@ export class Listener {
   #address: ListenAddress;
   #server: Deno.HttpServer<Deno.NetAddr> | undefined;
   #rest: ReturnType<typeof setTimeout> | undefined;
+  #restMs = FIRST_REST_MS;
+  #sinceMs = 0;
   #closed = false;
 
   /** A listener that does not listen yet. */
@@ -26,6 +32,11 @@ export class Listener {
     this.#address = address;
     this.#router = router;
     this.#log = log;
+  }
+
+  /** The port; before it listens, the one that is asked for. */
+  get port(): number {
+    return this.#address.port;
   }
 
   /** Listens; throws when the address cannot be had. */
@@ -39,6 +50,7 @@ export class Listener {
         this.#log.info("listening", { hostname, port });
       },
     }, serve);
+    this.#sinceMs = performance.now();
     server.finished.catch(() => this.#failed());
   }
 
@@ -51,6 +63,7 @@ export class Listener {
 
   #failed(): void {
     if (this.#closed) return;
+    if (performance.now() - this.#sinceMs > RECOVERED_MS) this.#restMs = FIRST_REST_MS;
     this.#log.error("cannot accept connections: listening again", { port: this.#address.port });
     this.#again();
   }
@@ -63,6 +76,7 @@ export class Listener {
         // Still no descriptor, or the port was taken meanwhile: there is nothing else to be.
         this.#again();
       }
-    }, REST_MS);
+    }, this.#restMs);
+    this.#restMs = Math.min(2 * this.#restMs, LONGEST_REST_MS);
   }
 }

@@ -7,6 +7,7 @@ import type { Log } from "../log.ts";
 import { BodyLost } from "./body.ts";
 import { drainBody } from "./drain.ts";
 import { refuseEntry, type TokenSource } from "./gate.ts";
+import { InFlight } from "./in_flight.ts";
 import { Query } from "./query.ts";
 import { json, text } from "./respond.ts";
 import { Roster } from "./roster.ts";
@@ -57,6 +58,8 @@ export interface RouterOptions {
 export interface Router {
   /** Answers a request; never rejects. */
   readonly serve: Deno.ServeHandler;
+  /** Ends as soon as no request is being answered: at once, if none is. */
+  readonly idle: () => Promise<void>;
   /** For `Deno.serve`'s option of that name: answers what failed outside of {@link serve}. */
   readonly onError: (error: unknown) => Response;
 }
@@ -65,6 +68,7 @@ export interface Router {
 export function createRouter(options: RouterOptions): Router {
   const { limits, versionHeader, token, handlers, log } = options;
   const roster = new Roster(options.hookPrefix);
+  const inFlight = new InFlight();
 
   /** The one place that finishes an answer, so that each carries the version exactly once. */
   function finish(response: Response, close: boolean): Response {
@@ -98,12 +102,15 @@ export function createRouter(options: RouterOptions): Router {
 
   return {
     async serve(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
+      inFlight.enter(info.completed);
       const response = await answer(request, info);
-      // After an upgrade the request is no longer there to be looked at.
-      if (response.status === 101) return finish(response, false);
+      // After an upgrade the request is no longer there to be looked at, the head has been sent,
+      // with the version in it, and the server wants this very response back.
+      if (response.status === 101) return response;
       const close = drainBody(request, limits.max_drain_bytes);
       return finish(response, close || options.draining?.() === true);
     },
+    idle: () => inFlight.idle(),
     onError(error: unknown): Response {
       logFailure(log, "an answer failed", "", error);
       return finish(text(500, "The daemon failed to answer."), false);

@@ -76,6 +76,26 @@ export class Core {
     this.symbols.guestd_reap_orphans();
   }
 
+  /** Writes a part of a log line to standard error; throws when that would have to wait. */
+  writeLog(line: Uint8Array<ArrayBuffer>): number {
+    return checked("write the log", this.symbols.guestd_log(line, line.length));
+  }
+
+  /** Whether the daemon was started with a signal ignored, as nohup does. */
+  isIgnored(signal: number): boolean {
+    return this.symbols.guestd_is_ignored(signal) === 1;
+  }
+
+  /** The guest is about to be frozen: a forward jump of the wall clock counts from now on. */
+  suspended(): void {
+    this.symbols.guestd_suspended();
+  }
+
+  /** The guest goes on: commands whose time ran out meanwhile are ended at once. */
+  resumed(): void {
+    this.symbols.guestd_resumed();
+  }
+
   /** Lets every pipe flow from now on: the daemon is ending. */
   drain(): void {
     this.symbols.guestd_drain();

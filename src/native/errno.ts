@@ -41,6 +41,8 @@ const ERRORS: ReadonlyMap<number, readonly [name: string, text: string]> = new M
 export const EPIPE = 32;
 /** Number of ETIMEDOUT: not in time. */
 export const ETIMEDOUT = 110;
+/** Number of ECONNREFUSED: nobody listens. */
+export const ECONNREFUSED = 111;
 
 /** An errno in words, as `ENOENT (no such file or directory)`. */
 export function errnoText(errno: number): string {

@@ -1,8 +1,10 @@
 import { NativeError } from "./status.ts";
 import { CORE_SYMBOLS } from "./symbols/core.ts";
 import { EXEC_SYMBOLS } from "./symbols/exec.ts";
+import { IDENTITY_SYMBOLS } from "./symbols/identity.ts";
 import { STREAM_SYMBOLS } from "./symbols/stream.ts";
 import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
+import { TUNNEL_SYMBOLS } from "./symbols/tunnel.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
 export const ABI_VERSION = 2;
@@ -11,16 +13,20 @@ export const ABI_VERSION = 2;
 export const SYMBOLS: Tables = {
   ...CORE_SYMBOLS,
   ...EXEC_SYMBOLS,
+  ...IDENTITY_SYMBOLS,
   ...STREAM_SYMBOLS,
   ...SYSTEM_SYMBOLS,
+  ...TUNNEL_SYMBOLS,
 };
 
 /** The tables of all functions, one after the other. */
 export type Tables =
   & typeof CORE_SYMBOLS
   & typeof EXEC_SYMBOLS
+  & typeof IDENTITY_SYMBOLS
   & typeof STREAM_SYMBOLS
-  & typeof SYSTEM_SYMBOLS;
+  & typeof SYSTEM_SYMBOLS
+  & typeof TUNNEL_SYMBOLS;
 
 /** The opened native library. */
 export type Library = Deno.DynamicLibrary<Tables>;

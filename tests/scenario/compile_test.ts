@@ -58,11 +58,13 @@ Deno.test("compile embeds the library and the launcher's permissions in one file
     ok(indexOf(bytes, await Deno.readFile(`${ROOT}dist/libguestd.so`)) > 0);
     const text = new TextDecoder("latin1").decode(bytes);
     const allowed = Array.from(
-      text.matchAll(/"allow_([a-z]+)":\[\]/g),
-      ([, what = ""]) => `--allow-${what}`,
+      text.matchAll(/"allow_(?!import)([a-z]+)":\[([^\]]*)\]/g),
+      ([, what = "", values = ""]) =>
+        `--allow-${what}${values === "" ? "" : `=${values.replaceAll('"', "")}`}`,
     );
-    const launcher = readSource("scripts/guestd").match(/--allow-[a-z]+/g) ?? [];
+    const launcher = readSource("scripts/guestd").match(/--allow-\S+/g) ?? [];
     deepStrictEqual(allowed.toSorted(), launcher.toSorted());
+    ok(text.includes('"deny_import":[]'));
     ok(text.includes('"allow_run":null'));
   } finally {
     await Deno.remove(directory, { recursive: true });

@@ -44,8 +44,10 @@ Deno.test("output is complete however often a client reattaches, while it is wri
 Deno.test("a client that stays attached gets everything that a fast writer writes, far beyond the window", async () => {
   await using daemon = await Daemon.bootstrapped();
   const lines = 2_000_000;
-  const id = await daemon.exec(COUNT(lines));
+  // It begins once the client is attached: what left the window before would be a gap.
+  const id = await daemon.exec(`read go; ${COUNT(lines)}`, { stdin: true });
   await using stream = await daemon.stream(id);
+  await daemon.stdin(id, "go\n");
   const whole = await stream.rest();
   deepStrictEqual(whole.gaps, []);
   strictEqual(whole.contiguous(), whole.exit.offset);

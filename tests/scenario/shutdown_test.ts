@@ -2,8 +2,8 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
 import { BLOCK, IGNORE_TERM, ORPHANED_STUBBORN_GRANDCHILD } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { gone } from "../support/proc.ts";
-import { headerValues, request } from "../support/raw_http.ts";
+import { gone, isLive } from "../support/proc.ts";
+import { bodyText, headerValues, request } from "../support/raw_http.ts";
 
 const QUICK = { env: { GUESTD_DRAIN_SECS: "0.2" } };
 
@@ -111,14 +111,26 @@ Deno.test("a held poll and a held kill are answered with what is known when the 
   await using daemon = await Daemon.bootstrapped({
     env: { GUESTD_DRAIN_SECS: "0.2", GUESTD_KILL_GRACE_SECS: "60" },
   });
-  const id = await daemon.exec(IGNORE_TERM);
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  using killing = await daemon.connect();
+  using polling = await daemon.connect();
+  strictEqual((await polling.ask("GET", "/v1/health")).status, 200);
+  // Says when it is told to end, and does not.
+  const script = "trap 'echo term' TERM; echo ready; while :; do sleep infinity & wait; done";
+  const id = await daemon.exec(script);
   await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  const killing = daemon.kill(id);
-  const polled = daemon.poll(id);
+  await stream.untilOutput("ready\n");
+  await killing.send(request("POST", execPath(id, "kill"), [authorization]));
+  await stream.untilOutput("term\n");
+  const young = await daemon.exec(BLOCK);
+  await polling.send(request("GET", execPath(young), [authorization]));
+  await daemon.health();
   daemon.signal("SIGTERM");
-  strictEqual((await killing).killed, true);
-  strictEqual((await polled).exec_id, id);
+  deepStrictEqual(JSON.parse(bodyText(await killing.response())), { exec_id: id, killed: true });
+  deepStrictEqual(JSON.parse(bodyText(await polling.response())), {
+    exec_id: young,
+    phase: "running",
+  });
   strictEqual((await stream.rest()).exit.signal, 9);
   strictEqual(await daemon.end(), 0);
 });
@@ -138,7 +150,7 @@ Deno.test("a second signal ends it at once, with the groups killed", async () =>
   await gone(...pids);
 });
 
-Deno.test("a signal after terminate counts as the second", async () => {
+Deno.test("the first signal after terminate changes nothing, the second ends it at once", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "60" } });
   const id = await daemon.exec(IGNORE_TERM);
   await using stream = await daemon.stream(id);
@@ -146,7 +158,11 @@ Deno.test("a signal after terminate counts as the second", async () => {
   const { pids } = await daemon.group(id);
   await daemon.hook("terminate");
   await daemon.log.until("the terminate", ({ msg }) => msg === "shutting down");
+  daemon.signal("SIGTERM");
+  await daemon.log.until("the first", ({ msg }) => msg === "already shutting down");
+  strictEqual(pids.every(isLive), true);
   daemon.signal("SIGINT");
+  await daemon.log.until("the second", ({ msg }) => msg === "shutting down at once");
   strictEqual(await daemon.end(), 0);
   await gone(...pids);
 });

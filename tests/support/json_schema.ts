@@ -80,9 +80,11 @@ function fitsType(type: unknown, value: unknown): boolean {
     case "integer":
       return Number.isInteger(value);
     case "string":
+      return typeof value === "string";
     case "boolean":
+      return typeof value === "boolean";
     case "number":
-      return typeof value === type;
+      return typeof value === "number";
     default:
       throw new Error(`Cannot check a type: '${String(type)}' is none`);
   }

@@ -75,6 +75,19 @@ export function fdCount(pid: number): number {
   return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
 }
 
+/** Number of open descriptors that are no sockets: pipes, pidfds, files. A client's connections do not show here. */
+export function unsocketedFdCount(pid: number): number {
+  let count = 0;
+  for (const { name } of Deno.readDirSync(`/proc/${pid}/fd`)) {
+    try {
+      if (!Deno.readLinkSync(`/proc/${pid}/fd/${name}`).startsWith("socket:")) count++;
+    } catch {
+      // Closed since the listing.
+    }
+  }
+  return count;
+}
+
 /** Number of threads. */
 export function threadCount(pid: number): number {
   return [...Deno.readDirSync(`/proc/${pid}/task`)].length;

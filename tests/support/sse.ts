@@ -5,7 +5,7 @@
  * @module
  */
 
-import { within } from "./await_event.ts";
+import { PATIENCE_MS, within } from "./await_event.ts";
 
 /** A comment line, such as the keepalive. */
 export interface SseComment {
@@ -189,10 +189,10 @@ export class SseStream implements AsyncDisposable {
     return seen;
   }
 
-  /** Everything up to the end. */
+  /** Everything up to the end. Keepalives do not make it wait for ever. */
   async rest(): Promise<StreamRest> {
-    const events = await Array.fromAsync(this);
-    return new StreamRest(events);
+    const events = Array.fromAsync(this);
+    return new StreamRest(await within("the end of the SSE stream", events, 3 * PATIENCE_MS));
   }
 
   /** Detaches. */

@@ -3,13 +3,13 @@ import { BaseEnvironment } from "../../src/bootstrap/base_environment.ts";
 import { Bootstrap } from "../../src/bootstrap/bootstrap.ts";
 import { HookLog } from "../../src/bootstrap/hook_log.ts";
 import { AgentToken } from "../../src/bootstrap/token.ts";
-import type { DecodedRunHook, Identity } from "../../src/contract/hooks.ts";
+import type { DecodedRunHook } from "../../src/contract/hooks.ts";
 import { KeptLog } from "./http_fixture.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
-function hook(token: string, env: Record<string, string>, identity?: Identity): DecodedRunHook {
-  return { token, env: new Map(Object.entries(env)), identity: identity ?? null };
+function hook(token: string, env: Record<string, string>): DecodedRunHook {
+  return { token, env: new Map(Object.entries(env)), identity: null };
 }
 
 Deno.test("a token is installed once, recognised again, and replaced never", () => {
@@ -66,12 +66,10 @@ Deno.test("the base environment keeps what execve can carry and names the rest",
 Deno.test("only the first run hook changes anything", () => {
   const { log } = new KeptLog();
   const bootstrap = new Bootstrap(log);
-  const identity = { seed: new Uint8Array(32), hostPublicKey: new Uint8Array(32) };
-  strictEqual(bootstrap.install(hook("t", { A: "1" }, identity)), "installed");
+  strictEqual(bootstrap.install(hook("t", { A: "1" })), "installed");
   strictEqual(bootstrap.install(hook("t", { A: "2" })), "replayed");
   strictEqual(bootstrap.install(hook("u", { A: "3" })), "refused");
   deepStrictEqual([...bootstrap.environment.entries], [["A", "1"]]);
-  strictEqual(bootstrap.identity, identity);
 });
 
 Deno.test("a dropped variable is warned of by its name, without its value", () => {

@@ -13,10 +13,12 @@ function read(variables: Record<string, string> = {}): Config {
 
 const DEFAULTS: Config = {
   listen: { hostname: "0.0.0.0", port: 9000 },
+  listenFallback: { hostname: "0.0.0.0", port: 9000 },
   hookPrefix: "/platform/runtime/v1",
   versionHeader: "service-version",
   diskReserveBytes: 268_435_456,
   identityRepair: false,
+  identityRoot: "/",
   inheritEnv: [],
   spoolDir: "/var/tmp",
   drainSecs: 5,
@@ -43,6 +45,19 @@ Deno.test("an address is host:port, [ipv6]:port, :port or port", () => {
   }
 });
 
+Deno.test("an address that does not parse is replaced by the fallback that was told", () => {
+  const slips = ["127.0.0.1", "127.0.0.1:80x", "127.0.0.1:0 ", ":99999", "256.0.0.1:1", "[:::]:1"];
+  for (const text of slips) {
+    const told = { GUESTD_LISTEN: text, GUESTD_LISTEN_FALLBACK: "127.0.0.1:9000" };
+    deepStrictEqual(readConfig((name) => (told as Record<string, string>)[name]).config.listen, {
+      hostname: "127.0.0.1",
+      port: 9000,
+    }, text);
+    const { config } = readConfig((name) => name === "GUESTD_LISTEN" ? text : undefined);
+    deepStrictEqual(config.listen, DEFAULTS.listen, text);
+  }
+});
+
 Deno.test("every setting is taken from its variable", () => {
   deepStrictEqual(
     read({
@@ -50,6 +65,7 @@ Deno.test("every setting is taken from its variable", () => {
       GUESTD_VERSION_HEADER: "X-Version",
       GUESTD_DISK_RESERVE_BYTES: "0",
       GUESTD_IDENTITY_REPAIR: "on",
+      GUESTD_IDENTITY_ROOT: "/tmp/y",
       GUESTD_INHERIT_ENV: "PATH, LANG,,TERM",
       GUESTD_SPOOL_DIR: "/tmp/x",
       GUESTD_DRAIN_SECS: "0.5",
@@ -57,10 +73,12 @@ Deno.test("every setting is taken from its variable", () => {
     }),
     {
       listen: DEFAULTS.listen,
+      listenFallback: DEFAULTS.listenFallback,
       hookPrefix: "/a/b-c",
       versionHeader: "X-Version",
       diskReserveBytes: 0,
       identityRepair: true,
+      identityRoot: "/tmp/y",
       inheritEnv: ["PATH", "LANG", "TERM"],
       spoolDir: "/tmp/x",
       drainSecs: 0.5,
@@ -122,7 +140,7 @@ Deno.test("the help lists every variable that is asked for, with its default", (
   });
   const table = [...Object.values(SETTINGS), ...Object.values(LIMIT_SETTINGS)];
   deepStrictEqual(asked, table.map(({ variable }) => variable));
-  strictEqual(asked.length, 9 + 12);
+  strictEqual(asked.length, 11 + 12);
   for (const name of asked) {
     ok(helpText().includes(`\n  ${name}=`), name);
   }

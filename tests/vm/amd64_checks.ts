@@ -13,7 +13,13 @@ import { checkFiles, checkReserve, filesServed } from "./file_checks.ts";
 import type { Guest } from "./guest.ts";
 import { type Frozen, Machine, Shelf } from "./machine.ts";
 import { pending } from "./pending.ts";
-import { checkTunnel, tunnelServed } from "./tunnel_checks.ts";
+import {
+  checkNoIdentity,
+  checkTunnel,
+  type Identities,
+  newIdentities,
+  tunnelServed,
+} from "./tunnel_checks.ts";
 
 /** What the image gives every guest, for identity repair to change. */
 const IMAGE_MACHINE_ID = "1".padStart(32, "0");
@@ -22,6 +28,7 @@ const SHELF = new Shelf();
 let machine: Machine;
 let guest: Guest;
 let frozen: Frozen;
+let identities: Identities;
 
 /** A step on the way: it holds what the next one needs, so nothing is checked for leaks. */
 function step(name: string, fn: () => Promise<void>): void {
@@ -37,6 +44,7 @@ Deno.test.afterAll(async () => {
 /** Goes on with another machine; the one before has ended. */
 async function turnTo(next: Machine, token?: string): Promise<void> {
   guest?.[Symbol.dispose]();
+  await machine?.[Symbol.asyncDispose]();
   machine = next;
   guest = await machine.guest(token);
 }
@@ -84,7 +92,9 @@ step("two guests that go on from one frozen machine differ in machine id and boo
   await machine.poweredOff();
 
   await restore("second");
-  await guest.run({ env: { GREETING: "hello" } });
+  const [keys, payload] = await newIdentities();
+  identities = keys;
+  await guest.run({ env: { GREETING: "hello" }, ...payload });
   const second = await identity();
   for (const { machineId, bootId } of [first, second]) {
     match(machineId, /^[0-9a-f]{32}$/);
@@ -182,7 +192,7 @@ step("the reserve is kept free on the guest's disk", async () => {
 
 step("a tunnel reaches a server inside the guest, with and without identity", async () => {
   if (await pending("tunnel", tunnelServed(guest))) return;
-  await checkTunnel(guest);
+  await checkTunnel(guest, identities);
 });
 
 step(
@@ -222,7 +232,8 @@ step(
 
 step("terminate ends what runs, tells its stream so, and powers the machine off", async () => {
   const id = await guest.start(
-    "trap 'echo asked; exit 4' TERM; echo on; while :; do sleep 1; done",
+    "trap 'echo asked; exit 4' TERM; echo on; read -r line",
+    { stdin: true },
   );
   await using stream = await guest.stream(id);
   await stream.untilOutput("on\n");
@@ -237,10 +248,16 @@ step(
   "as a child of an init the daemon reaps orphans too, and the machine powers off after it",
   async () => {
     const disk = await SHELF.disk("child", "amd64");
-    await turnTo(await Machine.boot({ arch: "amd64", disk, append: "guestd.init=child" }));
+    // A platform without DHCP gives the address on the kernel's command line.
+    const append = "guestd.init=child ip=10.0.2.15::10.0.2.2:255.255.255.0";
+    await turnTo(await Machine.boot({ arch: "amd64", disk, append }));
     await guest.run();
+    const network = await guest.sh("ip address show eth0; ip route");
+    match(network, /10\.0\.2\.15\/24[^]*default via 10\.0\.2\.2/);
+    ok(!machine.console.toString().includes("udhcpc"));
     match(await guest.sh("cat /proc/1/cmdline"), /sbin\/init/);
     await checkOrphan();
+    if (!await pending("tunnel", tunnelServed(guest))) await checkNoIdentity(guest);
     await guest.hook("terminate");
     await machine.poweredOff();
     ok(machine.console.toString().includes("the daemon has ended with 0"));

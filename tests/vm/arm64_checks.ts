@@ -20,6 +20,7 @@ Deno.test("the arm64 image boots, answers, runs commands and powers off", async 
 
   for (const hook of ["ready", "validate"] as const) await guest.hook(hook);
   await guest.run();
+  console.log(`after the run hook: ${await guest.daemonMemory()}`);
   strictEqual(await guest.sh("uname -m"), "aarch64");
   match(await guest.sh("tr '\\0' ' ' </proc/1/cmdline"), /guestd/);
   strictEqual(await guest.sh("id -u; id -g", { user: 1000 }), "1000\n1000");

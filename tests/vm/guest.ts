@@ -115,6 +115,11 @@ export class Guest implements Disposable {
     return stdout.trim();
   }
 
+  /** The memory of the daemon, as the guest's PID 1, now and at its most. */
+  async daemonMemory(): Promise<string> {
+    return await this.sh("grep -E '^Vm(RSS|HWM)' /proc/1/status | tr -s '[:space:]' ' '");
+  }
+
   /** Closes its connections. */
   [Symbol.dispose](): void {
     this.#client.close();

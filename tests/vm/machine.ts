@@ -38,7 +38,14 @@ export interface Frozen {
 
 /** A directory for disks and frozen machines, gone at the end. */
 export class Shelf implements Disposable {
-  readonly path: string = Deno.makeTempDirSync({ prefix: "guestd-vm-" });
+  readonly path: string;
+
+  constructor() {
+    // Not below /tmp, which may be kept in memory: this is gigabytes.
+    const dir = `${ROOT}.tools/vm`;
+    Deno.mkdirSync(dir, { recursive: true });
+    this.path = Deno.makeTempDirSync({ dir });
+  }
 
   /** A new disk: a copy of the image's, or of another machine's. Holes stay holes. */
   async disk(name: string, from: Arch | string): Promise<string> {
@@ -64,15 +71,16 @@ export class Machine implements AsyncDisposable {
   /** Settles when QEMU has ended. */
   readonly exited: Promise<Deno.CommandStatus>;
   readonly options: MachineOptions;
+  /** A path short enough for a socket, wherever the checkout lies. */
+  readonly #socketDir: string = Deno.makeTempDirSync({ prefix: "guestd-vm-" });
   readonly #qemu: Deno.ChildProcess;
   readonly #errors: Promise<string>;
   #qmp: Qmp | undefined;
 
   private constructor(options: MachineOptions, more: readonly string[]) {
     this.options = options;
-    const socket = `${options.disk}.qmp`;
     this.#qemu = new Deno.Command(`${ROOT}image/boot.sh`, {
-      args: [options.arch, "-qmp", `unix:${socket},server=on,wait=off`, ...more],
+      args: [options.arch, "-qmp", `unix:${this.#socketDir}/qmp,server=on,wait=off`, ...more],
       env: {
         GUESTD_VM_DISK: options.disk,
         GUESTD_VM_MEMORY: String(options.memoryMib ?? 512),
@@ -133,7 +141,7 @@ export class Machine implements AsyncDisposable {
 
   /** QEMU makes its socket before it starts the guest, but that is an event that it does not announce. */
   async #connect(): Promise<Qmp> {
-    const socket = `${this.options.disk}.qmp`;
+    const socket = `${this.#socketDir}/qmp`;
     const open = async (): Promise<Qmp | undefined> =>
       await Qmp.open(socket).catch(() => undefined);
     return this.#qmp = await Promise.race([
@@ -179,5 +187,6 @@ export class Machine implements AsyncDisposable {
     await this.exited;
     await this.#errors;
     await this.console.ended;
+    await Deno.remove(this.#socketDir, { recursive: true }).catch(() => {});
   }
 }

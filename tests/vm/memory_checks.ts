@@ -40,10 +40,8 @@ Deno.test.afterAll(async () => {
   SHELF[Symbol.dispose]();
 });
 
-/** The daemon's memory, now and at its most, as the guest's kernel counts it. */
 async function tell(when: string): Promise<void> {
-  const lines = await guest.sh("grep -E '^Vm(RSS|HWM)' /proc/1/status | tr -s '[:space:]' ' '");
-  console.log(`${when}: ${lines}`);
+  console.log(`${when}: ${await guest.daemonMemory()}`);
 }
 
 /** Commands after which it shows whether output goes to the disk beyond 64 MiB in all. */

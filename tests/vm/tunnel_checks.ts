@@ -4,12 +4,28 @@
  * @module
  */
 
-import { strictEqual } from "node:assert/strict";
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
 import type { Guest } from "./guest.ts";
+import { type KeyPair, keyPair, NoiseCaller } from "./noise_caller.ts";
 
 /** Where the guest's own server listens. */
 const ECHO_PORT = 7777;
+
+/** Who the guest and its caller are: the two keys of an identity tunnel. */
+export interface Identities {
+  readonly guest: KeyPair;
+  readonly caller: KeyPair;
+}
+
+/** New ones, and what the run hook has to be told of them. */
+export async function newIdentities(): Promise<[Identities, Record<string, string>]> {
+  const identities = { guest: await keyPair(), caller: await keyPair() };
+  return [identities, {
+    identity_seed: identities.guest.secret.toBase64(),
+    identity_host_public_key: identities.caller.publicKey.toBase64(),
+  }];
+}
 
 /** A probe: whether the tunnel route is served. */
 export function tunnelServed(guest: Guest): () => Promise<boolean> {
@@ -34,7 +50,7 @@ export async function openTunnel(guest: Guest, query: string): Promise<WebSocket
 
 /** Starts a server in the guest that gives each connection back what it sends. */
 export async function startEcho(guest: Guest): Promise<string> {
-  const id = await guest.start(`exec nc -lk -p ${ECHO_PORT} -e cat`);
+  const id = await guest.start(`exec nc -ll -p ${ECHO_PORT} -e cat`);
   const listening = `netstat -ltn | grep -q ':${ECHO_PORT} ' && echo yes || echo no`;
   await eventually("the guest's server", async () => await guest.sh(listening) === "yes");
   return id;
@@ -63,17 +79,52 @@ async function closeCode(socket: WebSocket): Promise<number> {
   return await within("the tunnel's end", promise);
 }
 
-/** An echo through a tunnel, and the ways in which one is refused. */
-export async function checkTunnel(guest: Guest): Promise<void> {
-  const server = await startEcho(guest);
-  const socket = await openTunnel(guest, `port=${ECHO_PORT}`);
-  const message = "through the tunnel ".repeat(5000);
-  strictEqual(await echoed(socket, message), message);
+/** The next message. */
+async function message(socket: WebSocket): Promise<Uint8Array<ArrayBuffer>> {
+  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
+  socket.onmessage = ({ data }) => resolve(new Uint8Array(data as ArrayBuffer));
+  socket.onclose = ({ code }) => reject(new Error(`Cannot go on: closed with ${code}`));
+  return await within("a message of the tunnel", promise);
+}
+
+async function close(socket: WebSocket): Promise<void> {
   const closed = closeCode(socket);
   socket.close(1000);
   await closed;
+}
+
+async function checkIdentity(guest: Guest, identities: Identities): Promise<void> {
+  const query = `port=${ECHO_PORT}&identity=1`;
+  const socket = await openTunnel(guest, query);
+  const caller = await NoiseCaller.begin(identities.caller, identities.guest.publicKey);
+  socket.send(await caller.first());
+  const { up, down } = await caller.finish(await message(socket));
+  const secret = new TextEncoder().encode("for the guest alone");
+  socket.send(up.seal(secret));
+  deepStrictEqual(down.open(await message(socket)), secret);
+  await close(socket);
+
+  const stranger = await openTunnel(guest, query);
+  const other = await NoiseCaller.begin(await keyPair(), identities.guest.publicKey);
+  const refused = closeCode(stranger);
+  stranger.send(await other.first());
+  strictEqual(await refused, 4403);
+}
+
+/** An echo through a tunnel, with and without identity, and the ways in which one is refused. */
+export async function checkTunnel(guest: Guest, identities: Identities): Promise<void> {
+  const server = await startEcho(guest);
+  const socket = await openTunnel(guest, `port=${ECHO_PORT}`);
+  const text = "through the tunnel ".repeat(5000);
+  strictEqual(await echoed(socket, text), text);
+  await close(socket);
+  await checkIdentity(guest, identities);
   strictEqual(await closeCode(await openTunnel(guest, "port=1")), 4502);
-  strictEqual(await closeCode(await openTunnel(guest, `port=${ECHO_PORT}&identity=1`)), 4401);
   await guest.kill(server);
   await guest.ack(server);
+}
+
+/** A guest that was given no identity refuses to pretend. */
+export async function checkNoIdentity(guest: Guest): Promise<void> {
+  strictEqual(await closeCode(await openTunnel(guest, "port=1&identity=true")), 4401);
 }

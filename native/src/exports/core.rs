@@ -87,6 +87,25 @@ pub extern "C" fn guestd_reap_orphans() -> i32 {
     guard(reap::reap_orphans)
 }
 
+/// The guest is about to be frozen: from now on a forward jump of the wall clock counts against
+/// every command's budget.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_suspended() -> i32 {
+    with_core(|core| {
+        core.send(Command::Suspended);
+        0
+    })
+}
+
+/// The guest goes on: a jump counts for another 60 seconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_resumed() -> i32 {
+    with_core(|core| {
+        core.send(Command::Resumed);
+        0
+    })
+}
+
 /// Never hold back a pipe again: the daemon is ending.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_drain() -> i32 {

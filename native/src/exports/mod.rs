@@ -4,8 +4,10 @@
 
 mod core;
 mod exec;
+mod identity;
 mod stream;
 mod system;
+mod tunnel;
 
 use std::sync::{Arc, PoisonError, RwLock};
 

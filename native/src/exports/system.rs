@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut, guard};
-use crate::disk;
+use crate::process::reap;
+use crate::{disk, stderr};
 
 /// Lists the live members of every exec's group. Completes `token` with the size of the list.
 #[unsafe(no_mangle)]
@@ -65,6 +66,27 @@ pub extern "C" fn guestd_trim() -> i32 {
         crate::abi::resident::trim();
         0
     })
+}
+
+/// Writes a part of a log line to standard error, as much as goes without waiting for its reader.
+/// Returns the bytes, or `-EAGAIN` when none go.
+///
+/// # Safety
+/// `line` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_log(line: *const u8, len: u32) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let line = unsafe { bytes(line, len) };
+    guard(|| match stderr::write_ready(line) {
+        Ok(count) => count as i32,
+        Err(errno) => -errno.raw_os_error(),
+    })
+}
+
+/// Whether this process was started with `signal` ignored, as nohup does: 1 or 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_is_ignored(signal: i32) -> i32 {
+    guard(|| i32::from(reap::is_ignored(signal)))
 }
 
 /// Writes everything to disk and powers the guest off. Returns only when that failed.

@@ -147,7 +147,7 @@ impl Actor {
             Timer::Stdin => self.stdin_late(ctx),
             Timer::Hold => self.hold_over(ctx),
             Timer::Recount => self.recount(ctx),
-            Timer::Census | Timer::Orphans => {}
+            Timer::Census | Timer::Clock | Timer::Orphans => {}
         }
     }
 

@@ -92,7 +92,7 @@ pub fn clone_child(
     stack: &mut Stack,
 ) -> Result<Child, Failure> {
     // The kernel takes this number for "unchanged": nobody who asks for it means that.
-    for (id, step) in [(request.gid, Step::Group), (request.uid, Step::User)] {
+    for (id, step) in [(request.uid, Step::User), (request.gid, Step::Group)] {
         if id == Some(u32::MAX) {
             return Err(Failure {
                 step,

@@ -35,6 +35,8 @@ enum Phase {
     Killed,
 }
 
+/// So many members are watched at a time: a descriptor each, and the others live or end the same.
+const WATCHED: usize = 8;
 /// While somebody waits for a group's end its members are counted again, first after this time,
 /// then after twice as long each time, in nanoseconds.
 const FIRST_RECOUNT_NS: u64 = 100_000_000;
@@ -42,7 +44,7 @@ const FIRST_RECOUNT_NS: u64 = 100_000_000;
 const RECOUNT_NS: u64 = 1_600_000_000;
 
 /// Invariants:
-/// - `members` are the live processes that the last pass found, less those that ended since;
+/// - `members` are some of the live processes that passes found, less those that ended since;
 /// - while it is empty and the leader is a zombie, a pass is asked for;
 /// - two passes in a row must find nobody before the group counts as empty: one alone can miss a
 ///   process whose parent forked it after the listing and ended before its turn.
@@ -79,15 +81,7 @@ impl Actor {
         }
         self.group.waiters.extend(waiter);
         match self.group.phase {
-            Phase::Terminating => {
-                let shorter = boottime_ns().saturating_add(grace_ns);
-                let due = ctx.timers.get(self.id(), Timer::Grace);
-                ctx.timers.set(
-                    self.id(),
-                    Timer::Grace,
-                    Some(due.unwrap_or(shorter).min(shorter)),
-                );
-            }
+            Phase::Terminating => self.shorten_grace(grace_ns, ctx),
             Phase::Asking(other) => self.await_pass(other.min(grace_ns), ctx),
             Phase::Calm | Phase::Killed => {
                 if self.leader_is_zombie() {
@@ -100,11 +94,28 @@ impl Actor {
         }
     }
 
-    /// The grace bounds this too: where /proc cannot be read, SIGKILL must do without it.
+    /// The grace bounds this too, should the pass never end.
     fn await_pass(&mut self, grace_ns: u64, ctx: &mut Context) {
         self.group.phase = Phase::Asking(grace_ns);
-        let deadline = boottime_ns().saturating_add(grace_ns);
-        ctx.timers.set(self.id(), Timer::Grace, Some(deadline));
+        self.shorten_grace(grace_ns, ctx);
+    }
+
+    fn shorten_grace(&mut self, grace_ns: u64, ctx: &mut Context) {
+        let shorter = boottime_ns().saturating_add(grace_ns);
+        let due = ctx.timers.get(self.id(), Timer::Grace);
+        ctx.timers.set(
+            self.id(),
+            Timer::Grace,
+            Some(due.unwrap_or(shorter).min(shorter)),
+        );
+    }
+
+    /// /proc cannot be read: the group is ended without knowing who is in it, for its number is
+    /// still ours and a signal to a group of zombies does no harm.
+    pub fn pass_failed(&mut self, ctx: &mut Context) {
+        if let Phase::Asking(grace_ns) = self.group.phase {
+            self.terminate(grace_ns, ctx);
+        }
     }
 
     fn terminate(&mut self, grace_ns: u64, ctx: &mut Context) {
@@ -113,6 +124,8 @@ impl Actor {
         let deadline = boottime_ns().saturating_add(grace_ns);
         ctx.timers.set(self.id(), Timer::Grace, Some(deadline));
         self.signal(Signal::TERM);
+        // A stopped process would take note of it only when it is continued.
+        self.signal(Signal::CONT);
         // From now on its output is not held back: a writer that is blocked could not end.
         self.resume(ctx);
     }
@@ -187,7 +200,7 @@ impl Actor {
         if let Phase::Asking(grace_ns) = self.group.phase {
             self.terminate(grace_ns, ctx);
         }
-        for pid in live {
+        for pid in live.iter().take(WATCHED) {
             self.watch_member(*pid, ctx);
         }
         if !self.group.waiters.is_empty() {

@@ -59,6 +59,17 @@ pub fn reap_orphans() -> i32 {
     }
 }
 
+/// Whether `signal` is ignored.
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction demands null or valid pointers: the old action goes to a zeroed local,
+    // nothing is changed.
+    unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut old) == 0
+            && old.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// The eventfd that the handler writes to; -1 until [`on_child_exit`].
 static NOTIFY: AtomicI32 = AtomicI32::new(-1);
 

@@ -195,17 +195,26 @@ impl Spawner {
 }
 
 fn start_child(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Result<i32, Failure> {
-    let pipes = Ends::open(request).map_err(|errno| Failure {
+    let Ends {
+        child: theirs,
+        ours,
+        stdin,
+    } = Ends::open(request).map_err(|errno| Failure {
         step: Step::Pipes,
         errno: errno.raw_os_error(),
     })?;
     let started_at = epoch_secs();
-    let stdio = pipes.child.each_ref().map(OwnedFd::as_fd);
-    let child = clone_child(request, stdio, &desk.before, stack)?;
+    let child = clone_child(
+        request,
+        theirs.each_ref().map(OwnedFd::as_fd),
+        &desk.before,
+        stack,
+    )?;
+    // At once: as long as they are open here, a pipe that the child closed seems in use.
+    drop(theirs);
     let log = Log::new(desk.sizes, &desk.store);
     let exec = Arc::new(Exec::new(id, child.pid, started_at, log));
     desk.table.insert(&exec);
-    let Ends { ours, stdin, .. } = pipes;
     let (reap, timeout_secs) = (request.reap, request.timeout_secs);
     let parts = Parts {
         exec,

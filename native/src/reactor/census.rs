@@ -39,6 +39,8 @@ pub fn start(mailbox: Arc<Mailbox>) -> std::io::Result<(Sender<Order>, JoinHandl
 
 /// Exits are settled together this long after the first of them, in nanoseconds.
 const GATHER_NS: u64 = 25_000_000;
+/// After a pass that failed the next one waits so long, in nanoseconds.
+const RETRY_NS: u64 = 1_000_000_000;
 /// Unhurried passes take at most this share of the time.
 const SHARE: u64 = 10;
 
@@ -125,11 +127,13 @@ impl Desk {
         groups.into_values().collect()
     }
 
-    /// /proc could not be read: all who asked go on waiting for the next pass.
-    pub fn failed(&mut self, now: u64) {
-        if let Some((asked, _)) = self.asked.take() {
-            self.wanted.extend(asked);
-            self.next_pass = now + 1_000_000_000;
-        }
+    /// /proc could not be read: all who asked, who go on waiting for the next pass.
+    pub fn failed(&mut self, now: u64) -> Vec<u32> {
+        let Some((asked, _)) = self.asked.take() else {
+            return Vec::new();
+        };
+        self.wanted.extend(&asked);
+        self.next_pass = now + RETRY_NS;
+        asked.into_iter().collect()
     }
 }

@@ -33,6 +33,10 @@ pub enum Command {
     EndAll { grace_ns: u64, token: u32 },
     /// SIGKILL to every group, at once.
     KillAll { token: u32 },
+    /// The guest is about to be frozen.
+    Suspended,
+    /// The guest goes on after a freeze.
+    Resumed,
     /// Never hold a pipe back again.
     Drain,
     /// A pass over /proc is done.

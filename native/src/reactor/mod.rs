@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 
 use rustix::io::Errno;
 
-use crate::clock::boottime_ns;
+use crate::clock::{Freeze, boottime_ns, wall_offset_ns};
 use crate::process::actor::{Actor, Waiter};
 use crate::process::reap;
 use crate::process::store::Store;
@@ -39,6 +39,8 @@ pub struct Spans {
 /// Orphans are reaped this long after the first of them may have ended, in nanoseconds.
 const ORPHANS_NS: u64 = 20_000_000;
 
+/// How often the wall clock is looked at after a freeze, in nanoseconds.
+const CLOCK_NS: u64 = 500_000_000;
 /// How much is read from a pipe at a time, in bytes.
 pub const READ_BYTES: usize = 256 << 10;
 
@@ -77,6 +79,7 @@ struct Reactor {
     actors: HashMap<u32, Actor>,
     mailbox: Arc<Mailbox>,
     child_exits: OwnedFd,
+    freeze: Freeze,
     /// Every group was told to end: one that is started later is killed at once.
     ended: bool,
 }
@@ -113,6 +116,7 @@ pub fn start(
         actors: HashMap::new(),
         mailbox,
         child_exits,
+        freeze: Freeze::default(),
         ended: false,
     };
     let body = move || reactor.run();
@@ -159,6 +163,7 @@ impl Reactor {
         while let Some((exec, timer)) = self.context.timers.pop(now) {
             match timer {
                 Timer::Census => {}
+                Timer::Clock => self.look_at_clock(),
                 Timer::Orphans => self.context.wake.notify(Kind::Orphans, 0),
                 timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
             }
@@ -181,6 +186,19 @@ impl Reactor {
             Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin_ready(gone, ctx)),
             Key::Member(exec, pid) => self.with(exec, |actor, ctx| actor.member_ended(pid, ctx)),
         }
+    }
+
+    /// Counts what the wall clock jumped forward over a freeze against every command's budget, and
+    /// looks again soon for as long as a jump is laid to it.
+    fn look_at_clock(&mut self) {
+        let now = boottime_ns();
+        let jumped = self.freeze.jumped(wall_offset_ns(), now);
+        let timers = &mut self.context.timers;
+        if jumped > 0 {
+            timers.bring_forward(Timer::Timeout, jumped);
+        }
+        let again = self.freeze.is_open().then_some(now + CLOCK_NS);
+        timers.set(0, Timer::Clock, again);
     }
 
     /// Some child ended: a leader, of which its pidfd tells, or an orphan, of which nothing does.
@@ -221,6 +239,8 @@ impl Reactor {
         match command {
             Command::Spawner(children) => self.context.kin.watch_spawner(children),
             Command::Adopt(mut actor) => {
+                // Before its own deadline is set, which no earlier jump concerns.
+                self.look_at_clock();
                 self.context.kin.add(actor.pgid());
                 actor.adopted(&mut self.context);
                 if self.ended {
@@ -257,6 +277,14 @@ impl Reactor {
                 self.actors.values().for_each(Actor::kill_now);
                 self.context.wake.complete(token, 0, 0);
             }
+            Command::Suspended => {
+                self.freeze.suspended(wall_offset_ns());
+                self.look_at_clock();
+            }
+            Command::Resumed => {
+                self.freeze.resumed(boottime_ns());
+                self.look_at_clock();
+            }
             Command::Drain => {
                 self.context.draining = true;
                 self.each(|actor, ctx| actor.resume(ctx));
@@ -268,7 +296,11 @@ impl Reactor {
                     self.with(exec, |actor, ctx| actor.counted(&pids, ctx));
                 }
             }
-            Command::Census(Err(_)) => self.context.desk.failed(boottime_ns()),
+            Command::Census(Err(_)) => {
+                for exec in self.context.desk.failed(boottime_ns()) {
+                    self.with(exec, |actor, ctx| actor.pass_failed(ctx));
+                }
+            }
             Command::Stop => {}
         }
     }

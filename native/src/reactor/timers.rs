@@ -24,6 +24,8 @@ pub enum Timer {
     Recount,
     /// The pipes were held back for a reader long enough.
     Hold,
+    /// The wall clock may have jumped after a freeze (of no single exec).
+    Clock,
     /// Orphans may wait to be reaped (of no single exec).
     Orphans,
     /// Settled groups are worth a pass over /proc (of no single exec).
@@ -74,6 +76,15 @@ impl Timers {
     /// When `timer` is due, if it is set.
     pub fn get(&self, exec: u32, timer: Timer) -> Option<u64> {
         self.due.get(&(exec, timer)).copied()
+    }
+
+    /// Brings every deadline of `timer` forward by so many nanoseconds.
+    pub fn bring_forward(&mut self, timer: Timer, by: u64) {
+        let of_timer = self.due.iter().filter(|((_, kind), _)| *kind == timer);
+        let all: Vec<_> = of_timer.map(|(&(exec, _), &at)| (exec, at)).collect();
+        for (exec, at) in all {
+            self.set(exec, timer, Some(at.saturating_sub(by)));
+        }
     }
 
     /// Takes out the earliest entry that is due at `now`.
@@ -133,5 +144,18 @@ mod tests {
         assert_eq!(timers.pop(20), Some((1, Timer::Timeout)));
         assert_eq!(timers.pop(u64::MAX), None);
         assert!(timers.due.is_empty() && timers.order.is_empty());
+    }
+
+    #[test]
+    fn only_deadlines_of_one_kind_are_brought_forward() {
+        let mut timers = Timers::new().unwrap();
+        timers.set(1, Timer::Timeout, Some(50));
+        timers.set(2, Timer::Timeout, Some(90));
+        timers.set(1, Timer::Linger, Some(60));
+        timers.bring_forward(Timer::Timeout, 55);
+        assert_eq!(timers.pop(0), Some((1, Timer::Timeout)));
+        assert_eq!(timers.pop(34), None);
+        assert_eq!(timers.pop(35), Some((2, Timer::Timeout)));
+        assert_eq!(timers.get(1, Timer::Linger), Some(60));
     }
 }

@@ -1,6 +1,6 @@
 import type { Bootstrap } from "../../bootstrap/bootstrap.ts";
 import type { HookLog } from "../../bootstrap/hook_log.ts";
-import { decodeRunHook, type HookName } from "../../contract/hooks.ts";
+import { type DecodedRunHook, decodeRunHook, type HookName } from "../../contract/hooks.ts";
 import type { Log } from "../../log.ts";
 import { readRunHookBody } from "../body.ts";
 import { empty, text } from "../respond.ts";
@@ -14,8 +14,8 @@ export interface HookRoutesOptions {
   readonly hookLog: HookLog;
   /** Where failures are logged. */
   readonly log: Log;
-  /** Runs after the token was installed and before the answer. */
-  readonly onInstalled?: () => void | Promise<void>;
+  /** Runs after the token was installed, in the same turn, and before the answer. */
+  readonly onInstalled?: (hook: DecodedRunHook) => void | Promise<void>;
   /** Runs when the VM is about to be frozen. */
   readonly onSuspend?: () => void;
   /** Runs when the VM was restored. */
@@ -72,7 +72,7 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
       const outcome = bootstrap.install(hook);
       log.info("hook", { hook: "run", outcome });
       if (outcome === "refused") return text(409, "another token is installed");
-      if (outcome === "installed") await guarded("run", () => options.onInstalled?.());
+      if (outcome === "installed") await guarded("run", () => options.onInstalled?.(hook));
       return empty();
     },
   };

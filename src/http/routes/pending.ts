@@ -1,17 +1,16 @@
 import { text } from "../respond.ts";
 import type { Handler, Handlers } from "../router.ts";
 
-/** The routes of files and tunnel. */
+/** The routes of files. */
 export type PendingRoutes = Pick<
   Handlers,
-  "tcp" | "file_read" | "file_write" | "tar_read" | "tar_write"
+  "file_read" | "file_write" | "tar_read" | "tar_write"
 >;
 
 /** Answers 501 on the routes whose rooms are still to be built. */
 export function pendingRoutes(): PendingRoutes {
   const pending: Handler = () => text(501, "This route is not built yet.");
   return {
-    tcp: pending,
     file_read: pending,
     file_write: pending,
     tar_read: pending,

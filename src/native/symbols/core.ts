@@ -5,6 +5,8 @@ export const CORE_SYMBOLS = {
   guestd_close: { parameters: [], result: "i32" },
   guestd_wait: { parameters: ["buffer", "u32"], result: "i32", nonblocking: true },
   guestd_reap_orphans: { parameters: [], result: "i32" },
+  guestd_suspended: { parameters: [], result: "i32" },
+  guestd_resumed: { parameters: [], result: "i32" },
   guestd_drain: { parameters: [], result: "i32" },
   guestd_end_all: { parameters: ["u32", "u32"], result: "i32" },
   guestd_kill_all: { parameters: ["u32"], result: "i32" },

@@ -1,0 +1,352 @@
+//! The two ends of the tunnel's bench: what a guest would listen with, and a caller that measures.
+//!
+//! `tunnel_bench serve` prints the ports of an echo, a sink and a source, and serves until its
+//! stdin ends. `tunnel_bench KIND METRIC BYTES HOST:PORT [PATH TOKEN]` prints one number: for the
+//! metric `rtt` the median round trip of a byte in microseconds, for `up` and `down` megabytes a
+//! second over so many bytes. KIND is `tcp`, `ws` or `noise`; PATH is asked for in the upgrade.
+//! The keys of `noise` are those of the test vectors.
+
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::time::Instant;
+
+use guestd::tunnel::crypto::{Primitives, TAG_BYTES, public_key};
+use snow::TransportState;
+
+type Failed = Box<dyn std::error::Error>;
+
+const FRAME: usize = 64 << 10;
+const CHUNK: usize = 32 << 10;
+const ROUNDS: usize = 3000;
+const VM_SEED: [u8; 32] = [0x11; 32];
+const HOST_SEED: [u8; 32] = [0x22; 32];
+
+fn main() -> Result<(), Failed> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    match args[..] {
+        ["serve"] => serve(),
+        [kind, metric, bytes, at, ref rest @ ..] => {
+            let stream = TcpStream::connect(at)?;
+            stream.set_nodelay(true)?;
+            let caller = Caller::new(kind, stream, rest)?;
+            println!("{:.2}", measure(caller, metric, bytes.parse()?)?);
+            Ok(())
+        }
+        _ => Err("usage: tunnel_bench serve | KIND METRIC BYTES HOST:PORT [PATH TOKEN]".into()),
+    }
+}
+
+fn serve() -> Result<(), Failed> {
+    let mut ports = Vec::new();
+    for serve in [echo, sink, source] {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        ports.push(listener.local_addr()?.port().to_string());
+        std::thread::spawn(move || {
+            for stream in listener.incoming().flatten() {
+                std::thread::spawn(move || {
+                    let _ = stream.set_nodelay(true);
+                    // A caller that leaves is the usual end.
+                    let _ = serve(stream);
+                });
+            }
+        });
+    }
+    println!("{}", ports.join(" "));
+    std::io::stdin().read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+fn echo(mut stream: TcpStream) -> Result<(), Failed> {
+    let mut buffer = vec![0; FRAME];
+    loop {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        stream.write_all(&buffer[..count])?;
+    }
+}
+
+fn wanted(stream: &mut TcpStream) -> Result<usize, Failed> {
+    let mut total = [0; 8];
+    stream.read_exact(&mut total)?;
+    Ok(u64::from_le_bytes(total) as usize)
+}
+
+fn sink(mut stream: TcpStream) -> Result<(), Failed> {
+    let mut left = wanted(&mut stream)?;
+    let mut buffer = vec![0; 256 << 10];
+    while left > 0 {
+        let count = stream.read(&mut buffer)?;
+        if count == 0 {
+            return Err("cut short".into());
+        }
+        left -= count;
+    }
+    stream.write_all(b"!")?;
+    Ok(())
+}
+
+fn source(mut stream: TcpStream) -> Result<(), Failed> {
+    let mut left = wanted(&mut stream)?;
+    let buffer = vec![7; FRAME];
+    while left > 0 {
+        let count = left.min(buffer.len());
+        stream.write_all(&buffer[..count])?;
+        left -= count;
+    }
+    stream.read_to_end(&mut Vec::new())?;
+    Ok(())
+}
+
+fn measure(mut caller: Caller, metric: &str, bytes: usize) -> Result<f64, Failed> {
+    match metric {
+        "rtt" => {
+            let mut spans = Vec::with_capacity(ROUNDS);
+            for _ in 0..ROUNDS {
+                let start = Instant::now();
+                caller.say(b"x")?;
+                caller.hear(1)?;
+                spans.push(start.elapsed().as_secs_f64() * 1e6);
+            }
+            spans.sort_by(f64::total_cmp);
+            Ok(spans[ROUNDS / 2])
+        }
+        "up" => {
+            let start = Instant::now();
+            caller.say(&(bytes as u64).to_le_bytes())?;
+            let payload = vec![7; FRAME];
+            let prepared = caller.prepare(&payload);
+            for _ in 0..bytes / FRAME {
+                match &prepared {
+                    Some(frame) => caller.stream.write_all(frame)?,
+                    None => caller.say(&payload)?,
+                }
+            }
+            caller.hear(1)?;
+            Ok(bytes as f64 / 1e6 / start.elapsed().as_secs_f64())
+        }
+        "down" => {
+            let start = Instant::now();
+            caller.say(&(bytes as u64).to_le_bytes())?;
+            caller.hear(bytes)?;
+            Ok(bytes as f64 / 1e6 / start.elapsed().as_secs_f64())
+        }
+        _ => Err("no such metric".into()),
+    }
+}
+
+enum Kind {
+    Tcp,
+    Ws,
+    Noise(Box<TransportState>),
+}
+
+/// Invariant: `buffer[start..end]` arrived and is not used yet; `left` bytes of the current frame's
+/// payload are still to be used. `plain` is what a frame is opened into.
+struct Caller {
+    kind: Kind,
+    stream: TcpStream,
+    buffer: Vec<u8>,
+    plain: Vec<u8>,
+    start: usize,
+    end: usize,
+    left: usize,
+}
+
+impl Caller {
+    fn new(kind: &str, stream: TcpStream, rest: &[&str]) -> Result<Self, Failed> {
+        let mut caller = Self {
+            kind: Kind::Tcp,
+            stream,
+            buffer: vec![0; 512 << 10],
+            plain: vec![0; CHUNK + TAG_BYTES],
+            start: 0,
+            end: 0,
+            left: 0,
+        };
+        if kind == "tcp" {
+            return Ok(caller);
+        }
+        let [path, token] = rest else {
+            return Err("a path and a token are needed".into());
+        };
+        write!(
+            caller.stream,
+            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
+             Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+             Sec-WebSocket-Protocol: binary\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+        )?;
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            caller.stream.read_exact(&mut byte)?;
+            head.push(byte[0]);
+        }
+        if !head.starts_with(b"HTTP/1.1 101 ") {
+            return Err("not upgraded".into());
+        }
+        caller.kind = Kind::Ws;
+        if kind == "noise" {
+            caller.shake_hands()?;
+        }
+        Ok(caller)
+    }
+
+    fn shake_hands(&mut self) -> Result<(), Failed> {
+        let other = public_key(&VM_SEED);
+        let mut state = snow::Builder::with_resolver(
+            "Noise_KK_25519_ChaChaPoly_BLAKE2s".parse()?,
+            Box::new(Primitives),
+        )
+        .local_private_key(&HOST_SEED)?
+        .remote_public_key(&other)?
+        .build_initiator()?;
+        let mut message = [0; 256];
+        let length = state.write_message(&[], &mut message)?;
+        self.say(&message[..length])?;
+        let (start, length) = self.whole()?;
+        state.read_message(&self.buffer[start..start + length], &mut message)?;
+        self.kind = Kind::Noise(Box::new(state.into_transport_mode()?));
+        Ok(())
+    }
+
+    /// What goes out for `payload` each time, where it does not change.
+    fn prepare(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        match self.kind {
+            Kind::Tcp => Some(payload.to_vec()),
+            Kind::Ws => Some(masked(payload)),
+            Kind::Noise(_) => None,
+        }
+    }
+
+    fn say(&mut self, payload: &[u8]) -> Result<(), Failed> {
+        match &mut self.kind {
+            Kind::Tcp => self.stream.write_all(payload)?,
+            Kind::Ws => self.stream.write_all(&masked(payload))?,
+            Kind::Noise(state) => {
+                let mut frames = Vec::new();
+                let mut sealed = vec![0; CHUNK + TAG_BYTES];
+                for chunk in payload.chunks(CHUNK) {
+                    let length = state.write_message(chunk, &mut sealed)?;
+                    frames.extend(masked(&sealed[..length]));
+                }
+                self.stream.write_all(&frames)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, bytes: usize) -> Result<(), Failed> {
+        let mut heard = 0;
+        while heard < bytes {
+            heard += match self.kind {
+                Kind::Tcp => self
+                    .stream
+                    .read(&mut self.buffer)
+                    .map(Some)?
+                    .filter(|&n| n > 0),
+                Kind::Ws => self.piece()?,
+                Kind::Noise(_) => Some(self.message()?),
+            }
+            .ok_or("cut short")?;
+        }
+        Ok(())
+    }
+
+    /// Opens the next frame, which is in the buffer as a whole, and returns the plaintext's size.
+    fn message(&mut self) -> Result<usize, Failed> {
+        let (start, length) = self.whole()?;
+        let Kind::Noise(state) = &mut self.kind else {
+            return Err("not a Noise tunnel".into());
+        };
+        let sealed = &self.buffer[start..start + length];
+        Ok(state.read_message(sealed, &mut self.plain)?)
+    }
+
+    /// Where the payload of the next frame is, once all of it is in the buffer.
+    fn whole(&mut self) -> Result<(usize, usize), Failed> {
+        self.head()?;
+        let length = std::mem::take(&mut self.left);
+        while self.end - self.start < length {
+            self.fill()?;
+        }
+        self.start += length;
+        Ok((self.start - length, length))
+    }
+
+    /// Some payload of the current frame; it ends at `start` of the buffer.
+    fn piece(&mut self) -> Result<Option<usize>, Failed> {
+        self.head()?;
+        if self.start == self.end {
+            self.fill()?;
+        }
+        let count = self.left.min(self.end - self.start);
+        self.start += count;
+        self.left -= count;
+        Ok(Some(count))
+    }
+
+    /// Reads the next frame's head, unless some payload is left.
+    fn head(&mut self) -> Result<(), Failed> {
+        while self.left == 0 {
+            let head = &self.buffer[self.start..self.end];
+            let (size, length) = match head {
+                [0x82, 126, a, b, ..] => (4, usize::from(u16::from_be_bytes([*a, *b]))),
+                [0x82, 127, _, _, _, _, a, b, c, d, ..] => {
+                    (10, u32::from_be_bytes([*a, *b, *c, *d]) as usize)
+                }
+                [0x82, 126 | 127, ..] | [] | [0x82] => {
+                    self.fill()?;
+                    continue;
+                }
+                [0x82, short, ..] => (2, usize::from(*short)),
+                _ => return Err("not a binary frame".into()),
+            };
+            self.start += size;
+            self.left = length;
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self) -> Result<(), Failed> {
+        if self.end == self.start || self.end == self.buffer.len() {
+            self.buffer.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        let count = self.stream.read(&mut self.buffer[self.end..])?;
+        if count == 0 {
+            return Err("the tunnel ended".into());
+        }
+        self.end += count;
+        Ok(())
+    }
+}
+
+/// A masked binary frame.
+fn masked(payload: &[u8]) -> Vec<u8> {
+    const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+    let mut frame = vec![0x82];
+    match payload.len() {
+        short @ 0..126 => frame.push(0x80 | short as u8),
+        long @ 126..65536 => {
+            frame.push(0x80 | 126);
+            frame.extend((long as u16).to_be_bytes());
+        }
+        longer => {
+            frame.push(0x80 | 127);
+            frame.extend((longer as u64).to_be_bytes());
+        }
+    }
+    frame.extend(KEY);
+    let body = frame.len();
+    frame.extend_from_slice(payload);
+    for quad in frame[body..].chunks_mut(4) {
+        for (byte, mask) in quad.iter_mut().zip(KEY) {
+            *byte ^= mask;
+        }
+    }
+    frame
+}

@@ -1,0 +1,64 @@
+//! Who this guest is: the keys of the tunnels' handshake, and the repair of what its clones share.
+#![allow(unsafe_code)]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use zeroize::Zeroizing;
+
+use super::with_core;
+use crate::abi::{BAD_LAYOUT, bytes};
+use crate::identity;
+use crate::tunnel::noise::Keys;
+
+/// Installs the keys of the tunnels' handshake: this VM's secret and the caller's public key.
+///
+/// # Safety
+/// Each pointer is null or points to as many bytes as said, which stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_identity_install(
+    secret: *const u8,
+    secret_len: u32,
+    caller: *const u8,
+    caller_len: u32,
+) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let (secret, caller) = unsafe { (bytes(secret, secret_len), bytes(caller, caller_len)) };
+    with_core(|core| {
+        let Some(keys) = Keys::new(secret, caller) else {
+            return BAD_LAYOUT;
+        };
+        core.tunnels.install(keys);
+        0
+    })
+}
+
+/// Makes anew what clones of this guest share, beneath the directory `root`; see
+/// [`identity::repair`]. Completes `token` with 0 and the outcomes as [`identity::pack`] gives them.
+/// `-EAGAIN` when too many slow calls hang.
+///
+/// # Safety
+/// Each pointer is null or points to as many bytes as said, which stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_identity_repair(
+    root: *const u8,
+    root_len: u32,
+    secret: *const u8,
+    secret_len: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let (root, secret) = unsafe { (bytes(root, root_len), bytes(secret, secret_len)) };
+    let root = PathBuf::from(OsStr::from_bytes(root));
+    let secret = Zeroizing::new(secret.to_vec());
+    with_core(|core| {
+        let wake = Arc::clone(&core.wake);
+        let job = move || {
+            let outcomes = identity::repair(&root, &secret);
+            wake.complete(token, 0, identity::pack(&outcomes));
+        };
+        core.jobs.run(job).map_or(-libc::EAGAIN, |()| 0)
+    })
+}

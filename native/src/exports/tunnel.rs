@@ -1,0 +1,99 @@
+//! Tunnels.
+#![allow(unsafe_code)]
+
+use std::net::{IpAddr, SocketAddr};
+
+use super::with_core;
+use crate::abi::{BAD_LAYOUT, bytes};
+use crate::tunnel::engine::Purpose;
+use crate::tunnel::socket::{Ends, plain};
+
+/// Takes over the caller's connection that has these ends: the caller's address as text and port,
+/// and this end's port. `purpose` is 0 to relay to `port` of the guest, 1 to relay once the caller
+/// has proven itself, 2 to be closed. Returns the tunnel's handle; completes `token` with one of
+/// `End` and its value. `-ENOENT`, `-EEXIST`: no or more than one such connection; `-ENOKEY`.
+///
+/// # Safety
+/// `host` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_tunnel_open(
+    host: *const u8,
+    len: u32,
+    host_port: u32,
+    local_port: u32,
+    port: u32,
+    purpose: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let host = unsafe { bytes(host, len) };
+    with_core(|core| {
+        let ip: Option<IpAddr> = std::str::from_utf8(host)
+            .ok()
+            .and_then(|ip| ip.parse().ok());
+        let ports = (
+            u16::try_from(host_port),
+            u16::try_from(local_port),
+            u16::try_from(port),
+        );
+        let (Some(ip), (Ok(host_port), Ok(local_port), Ok(port))) = (ip, ports) else {
+            return BAD_LAYOUT;
+        };
+        let peer = plain(SocketAddr::new(ip, host_port));
+        let purpose = match (purpose, core.tunnels.keys()) {
+            (0, _) => Purpose::Relay(port),
+            (1, Some(keys)) => Purpose::Prove(port, keys),
+            (1, None) => return -libc::ENOKEY,
+            (2, _) => Purpose::Refuse,
+            _ => return BAD_LAYOUT,
+        };
+        match core.tunnels.open(Ends { peer, local_port }, purpose, token) {
+            Ok(id) => id as i32,
+            Err(errno) => -errno.raw_os_error(),
+        }
+    })
+}
+
+/// Gives a tunnel bytes of the caller that somebody else has read before; with `last` not 0 the
+/// rest is still in the socket.
+///
+/// # Safety
+/// `data` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_tunnel_feed(
+    tunnel: u32,
+    data: *const u8,
+    len: u32,
+    last: u32,
+) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let data = unsafe { bytes(data, len) }.to_vec();
+    with_core(|core| {
+        core.tunnels.feed(tunnel, data, last != 0);
+        0
+    })
+}
+
+/// Ends a tunnel with a close frame of this code and reason, or without one for code 0. Completes
+/// `token` once both of its connections are gone. To be called once for each tunnel.
+///
+/// # Safety
+/// `reason` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_tunnel_close(
+    tunnel: u32,
+    code: u32,
+    reason: *const u8,
+    len: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let reason = String::from_utf8_lossy(unsafe { bytes(reason, len) }).into_owned();
+    with_core(|core| {
+        let Ok(code) = u16::try_from(code) else {
+            return BAD_LAYOUT;
+        };
+        core.tunnels.close(tunnel, code, reason, token);
+        0
+    })
+}

@@ -1,0 +1,23 @@
+//! A WebSocket relayed to a TCP port of the guest, and the handshake that proves who may.
+//!
+//! Map:
+//! - `engine`    one thread that pumps all tunnels
+//! - `relay`     one tunnel: its two connections and what is known of them
+//! - `upward`    the caller's frames, to the guest
+//! - `downward`  the guest's bytes, to the caller
+//! - `ending`    how a tunnel comes to its end
+//! - `frames`, `mask`   WebSocket frames
+//! - `noise`, `crypto`  the handshake and the messages after it
+//! - `outbox`, `socket` bytes that wait, connections
+
+pub mod crypto;
+mod downward;
+mod ending;
+pub mod engine;
+pub mod frames;
+mod mask;
+pub mod noise;
+mod outbox;
+mod relay;
+pub mod socket;
+mod upward;

@@ -1,0 +1,293 @@
+//! One tunnel: its two connections and what is known of them.
+//!
+//! The other sides of the same relay are `upward`, `downward` and `ending`.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::event::epoll::EventFlags;
+use rustix::io::Errno;
+
+use super::engine::Context;
+use super::frames::Parser;
+use super::noise::{Keys, MESSAGE_BYTES, Session};
+use super::outbox::Outbox;
+use super::socket;
+
+/// From the beginning of a handshake until it is given up, in nanoseconds.
+const HANDSHAKE_NS: u64 = 5_000_000_000;
+/// From the beginning of a dial until it is given up, in nanoseconds.
+const DIAL_NS: u64 = 2_000_000_000;
+
+/// Why a tunnel ends, as the caller of this module is told: first of all reasons, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum End {
+    /// [`Relay::close`] was called before anything else happened.
+    Stopped = 1,
+    /// The guest ended its stream; all of it is sent or waits to be.
+    GuestEnded = 2,
+    /// The caller closed; it was answered.
+    CallerClosed = 3,
+    /// The caller is gone without a word.
+    CallerGone = 4,
+    /// The dial failed; the value is the errno.
+    DialFailed = 5,
+    /// The guest's connection failed; the value is the errno.
+    GuestFailed = 6,
+    /// The handshake was not the caller's, or not in time.
+    HandshakeRefused = 7,
+    /// A message after the handshake could not be read.
+    MessageBroken = 8,
+    /// The caller's bytes are no WebSocket frames.
+    FrameBroken = 9,
+}
+
+/// What the tunnel is made for.
+pub enum Purpose {
+    /// To relay to this port.
+    Relay(u16),
+    /// To relay to this port, once the caller has proven itself.
+    Prove(u16, Arc<Keys>),
+    /// To tell the caller why it is not served.
+    Refuse,
+}
+
+/// How far the tunnel is.
+pub(super) enum Stage {
+    Handshake(Arc<Keys>),
+    Confirm,
+    Dialling,
+    Relaying,
+    /// Nothing will be relayed, or nothing more.
+    Over,
+}
+
+/// What becomes of the caller's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Upward {
+    /// They go to the guest.
+    Relayed,
+    /// They are read for a close frame only.
+    Dropped,
+    /// They cannot be told from each other any more; bytes are dropped.
+    Blind,
+    /// None will come.
+    Ended,
+}
+
+/// What becomes of the guest's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Downward {
+    Relayed,
+    Dropped,
+    Ended,
+}
+
+/// A socket of the relay as it is watched.
+pub(super) struct Side {
+    pub socket: OwnedFd,
+    pub outbox: Outbox,
+    /// What it is registered for; `None` is not registered, for a hang-up cannot be masked.
+    pub watched: Option<EventFlags>,
+    /// Nothing more can be written.
+    pub deaf: bool,
+    /// The end of what is written was said to the kernel.
+    pub ended: bool,
+}
+
+impl Side {
+    fn new(socket: OwnedFd) -> Self {
+        Self {
+            socket,
+            outbox: Outbox::default(),
+            watched: None,
+            deaf: false,
+            ended: false,
+        }
+    }
+}
+
+/// Invariants:
+/// - at most one of the inputs of a direction is read ahead of its output: a side whose `outbox`
+///   is not empty stops the reading of the other, so no more than one reading waits in it;
+/// - `inbox` holds raw bytes of the caller that come before all that its socket still holds;
+/// - `end` is told once, and the relay is gone only after [`Relay::close`].
+pub struct Relay {
+    pub(super) id: u32,
+    pub(super) port: u16,
+    pub(super) stage: Stage,
+    pub(super) caller: Option<Side>,
+    pub(super) guest: Option<Side>,
+    pub(super) upward: Upward,
+    pub(super) downward: Downward,
+    pub(super) parser: Parser,
+    pub(super) inbox: Vec<u8>,
+    /// The first bytes, which were read by somebody else, are all here.
+    pub(super) fed: bool,
+    pub(super) session: Option<Session>,
+    /// A message of which more fragments are to come.
+    pub(super) message: Vec<u8>,
+    pub(super) pong: Option<Vec<u8>>,
+    /// The caller ended its stream with an authenticated message.
+    pub(super) caller_ended: bool,
+    /// Why writing to the guest failed, if it was not for the guest's own end.
+    pub(super) guest_error: Option<Errno>,
+    pub(super) close_sent: bool,
+    pub(super) end: Option<End>,
+    pub(super) end_token: u32,
+    pub(super) gone_token: Option<u32>,
+    pub(super) stage_deadline: Option<u64>,
+    pub(super) caller_deadline: Option<u64>,
+    pub(super) guest_deadline: Option<u64>,
+}
+
+impl Relay {
+    /// A relay that has not begun. Completes `end_token` with an [`End`].
+    pub fn new(id: u32, caller: OwnedFd, purpose: Purpose, end_token: u32) -> Self {
+        let (port, stage, longest) = match purpose {
+            Purpose::Relay(port) => (port, Stage::Dialling, u64::MAX),
+            Purpose::Prove(port, keys) => (port, Stage::Handshake(keys), MESSAGE_BYTES as u64),
+            Purpose::Refuse => (0, Stage::Over, u64::MAX),
+        };
+        Self {
+            id,
+            port,
+            stage,
+            caller: Some(Side::new(caller)),
+            guest: None,
+            upward: Upward::Relayed,
+            downward: Downward::Relayed,
+            parser: Parser::new(longest),
+            inbox: Vec::new(),
+            fed: false,
+            session: None,
+            message: Vec::new(),
+            pong: None,
+            caller_ended: false,
+            guest_error: None,
+            close_sent: false,
+            end: None,
+            end_token,
+            gone_token: None,
+            stage_deadline: None,
+            caller_deadline: None,
+            guest_deadline: None,
+        }
+    }
+
+    /// Begins.
+    pub fn begin(&mut self, ctx: &mut Context) {
+        if let Some(caller) = &self.caller {
+            // What fails here fails again, and is noticed, at the first read.
+            let _ = socket::prepare_caller(&caller.socket);
+        }
+        match self.stage {
+            Stage::Handshake(_) => self.stage_deadline = Some(ctx.now + HANDSHAKE_NS),
+            Stage::Dialling => self.dial(ctx),
+            _ => self.upward = Upward::Dropped,
+        }
+    }
+
+    /// Takes bytes that somebody else has read from the caller before; `last` says that the rest
+    /// is still in the socket.
+    pub fn feed(&mut self, bytes: &[u8], last: bool, ctx: &mut Context) {
+        self.inbox.extend_from_slice(bytes);
+        self.fed |= last;
+        self.take_inbox(ctx);
+    }
+
+    /// A socket of the relay is ready for something that it was watched for, or failed.
+    pub fn ready(&mut self, is_guest: bool, ctx: &mut Context) {
+        if !is_guest {
+            self.flush_caller();
+            self.read_caller(ctx);
+        } else if matches!(self.stage, Stage::Dialling) {
+            self.dial_ended(ctx);
+        } else {
+            self.flush_guest();
+            self.take_inbox(ctx);
+            self.read_guest(ctx);
+        }
+    }
+
+    pub(super) fn dial(&mut self, ctx: &mut Context) {
+        self.stage = Stage::Dialling;
+        match socket::dial(self.port) {
+            Ok(guest) => {
+                self.guest = Some(Side::new(guest));
+                self.stage_deadline = Some(ctx.now + DIAL_NS);
+            }
+            Err(errno) => self.dial_failed(errno, ctx),
+        }
+    }
+
+    fn dial_ended(&mut self, ctx: &mut Context) {
+        let Some(guest) = &self.guest else { return };
+        match socket::dialled(&guest.socket) {
+            Ok(()) => {
+                self.stage = Stage::Relaying;
+                self.stage_deadline = None;
+                self.take_inbox(ctx);
+            }
+            Err(errno) => self.dial_failed(errno, ctx),
+        }
+    }
+
+    fn dial_failed(&mut self, errno: Errno, ctx: &mut Context) {
+        self.drop_guest(ctx);
+        self.over(End::DialFailed, errno.raw_os_error(), ctx);
+    }
+
+    /// A deadline may have passed.
+    pub fn due(&mut self, ctx: &mut Context) {
+        let passed = |deadline: Option<u64>| deadline.is_some_and(|at| at <= ctx.now);
+        let (stage, caller, guest) = (
+            passed(self.stage_deadline),
+            passed(self.caller_deadline),
+            passed(self.guest_deadline),
+        );
+        if stage {
+            self.stage_deadline = None;
+            match self.stage {
+                Stage::Dialling => self.dial_failed(Errno::TIMEDOUT, ctx),
+                Stage::Handshake(_) | Stage::Confirm => self.over(End::HandshakeRefused, 0, ctx),
+                Stage::Relaying | Stage::Over => {}
+            }
+        }
+        if caller {
+            self.caller_late(ctx);
+        }
+        if guest {
+            self.guest_late(ctx);
+        }
+    }
+
+    /// The earliest deadline.
+    pub fn deadline(&self) -> Option<u64> {
+        [
+            self.stage_deadline,
+            self.caller_deadline,
+            self.guest_deadline,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// What the sockets are to be watched for now: the caller's, the guest's.
+    pub(super) fn wants(&self) -> (EventFlags, EventFlags) {
+        let flags = |read: bool, write: bool| {
+            let mut flags = EventFlags::empty();
+            flags.set(EventFlags::IN, read);
+            flags.set(EventFlags::OUT, write);
+            flags
+        };
+        let waits = |side: &Option<Side>| side.as_ref().is_some_and(|s| !s.outbox.is_empty());
+        let dialling = matches!(self.stage, Stage::Dialling) && self.guest.is_some();
+        (
+            flags(self.may_read_caller(), waits(&self.caller)),
+            flags(self.may_read_guest(), waits(&self.guest) || dialling),
+        )
+    }
+}

@@ -1,0 +1,81 @@
+import type { Log } from "../log.ts";
+import type { Core } from "../native/core.ts";
+import { errnoText } from "../native/errno.ts";
+import { repairIdentity } from "../native/identity.ts";
+
+/** How long a repair is waited for, in milliseconds: a disk that hangs must not keep a guest away. */
+const WAIT_MS = 5000;
+
+/** What the repair needs. */
+export interface IdentityRepairOptions {
+  /** Makes the steps. */
+  readonly core: Core;
+  /** Whether it is switched on. */
+  readonly enabled: boolean;
+  /** Directory beneath which the guest's files lie. */
+  readonly root: string;
+  /** Where each step's outcome is logged. */
+  readonly log: Log;
+}
+
+/** What health says of the repair. */
+export interface IdentityState {
+  /** A step failed when the steps were last made: something may be shared with another guest. */
+  readonly degraded: boolean;
+  /** The steps were made. */
+  readonly repaired: boolean;
+}
+
+/** Gives a guest that may be a clone an identity of its own. */
+export class IdentityRepair {
+  readonly #options: IdentityRepairOptions;
+  #state: IdentityState = { degraded: false, repaired: false };
+
+  /** Does nothing yet. */
+  constructor(options: IdentityRepairOptions) {
+    this.#options = options;
+  }
+
+  /** What the last repair came to. */
+  get state(): IdentityState {
+    return this.#state;
+  }
+
+  /**
+   * Makes all steps, if the repair is switched on, and wipes `secret`, which stirs the kernel's
+   * random generator. Never rejects: a guest with a doubtful identity is still served.
+   */
+  async repair(secret: Uint8Array<ArrayBuffer> = new Uint8Array(0)): Promise<void> {
+    const { enabled, log } = this.#options;
+    if (!enabled) {
+      secret.fill(0);
+      return;
+    }
+    const { promise: late, resolve } = Promise.withResolvers<"late">();
+    const timer = setTimeout(() => resolve("late"), WAIT_MS);
+    const outcome = await Promise.race([this.#make(secret), late]);
+    clearTimeout(timer);
+    if (outcome === "late") log.error("the identity repair is slow; it goes on");
+  }
+
+  async #make(secret: Uint8Array<ArrayBuffer>): Promise<void> {
+    const { core, root, log } = this.#options;
+    try {
+      const repairing = repairIdentity(core, root, secret);
+      // The core has its copy by now.
+      secret.fill(0);
+      const steps = await repairing;
+      for (const { step, outcome, errno } of steps) {
+        if (outcome === "failed") {
+          log.error("identity step", { step, outcome, cause: errnoText(errno) });
+        } else log.info("identity step", { step, outcome });
+      }
+      const degraded = steps.some(({ outcome }) => outcome === "failed");
+      this.#state = { degraded, repaired: true };
+    } catch (error) {
+      const cause = error instanceof Error ? error.message : typeof error;
+      log.error("the identity could not be repaired", { cause });
+      this.#state = { ...this.#state, degraded: true };
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import type { Core } from "./core.ts";
+import { checked } from "./status.ts";
+
+/** Why a tunnel ends: `End` in `native/src/tunnel/relay.rs`. */
+export const TunnelEnd = {
+  stopped: 1,
+  guestEnded: 2,
+  callerClosed: 3,
+  callerGone: 4,
+  dialFailed: 5,
+  guestFailed: 6,
+  handshakeRefused: 7,
+  messageBroken: 8,
+  frameBroken: 9,
+} as const;
+
+/** What a tunnel is opened for: to relay, to relay once the caller has proven itself, to be closed. */
+export const TunnelPurpose = { relay: 0, prove: 1, refuse: 2 } as const;
+
+/** A connection of this process, by its ends. */
+export interface CallerEnds {
+  /** The caller's address. */
+  readonly hostname: string;
+  /** The caller's port. */
+  readonly port: number;
+  /** This end's port. */
+  readonly localPort: number;
+}
+
+/** Why a tunnel ended. */
+export interface TunnelEnding {
+  /** One of {@link TunnelEnd}. */
+  readonly end: number;
+  /** The errno of a failure; 0 where there is none. */
+  readonly errno: number;
+}
+
+/** One tunnel, as the core holds it: from `open` until `close` has ended. */
+export class NativeTunnel {
+  /** Settles with the first reason for the tunnel's end. Then it has to be closed. */
+  readonly ended: Promise<TunnelEnding>;
+  readonly #core: Core;
+  readonly #id: number;
+  #gone: Promise<void> | undefined;
+
+  private constructor(core: Core, id: number, ended: Promise<TunnelEnding>) {
+    this.#core = core;
+    this.#id = id;
+    this.ended = ended;
+  }
+
+  /**
+   * Takes over the caller's connection and begins. `port` is the guest's, `purpose` one of
+   * {@link TunnelPurpose}. Throws `NativeError`, also when no or more than one connection has
+   * these ends.
+   */
+  static open(core: Core, caller: CallerEnds, port: number, purpose: number): NativeTunnel {
+    const host = new TextEncoder().encode(caller.hostname);
+    const { guestd_tunnel_open: open } = core.symbols;
+    let id = 0;
+    const ended = core.operation((token) =>
+      id = open(host, host.length, caller.port, caller.localPort, port, purpose, token)
+    );
+    checked("take over the caller's connection", id);
+    return new NativeTunnel(
+      core,
+      id,
+      ended.then(({ status, value }) => ({ end: status, errno: value })),
+    );
+  }
+
+  /** Gives it bytes of the caller that were read before; `last` if the socket still holds the rest. */
+  feed(bytes: Uint8Array<ArrayBuffer>, last: boolean): void {
+    this.#core.symbols.guestd_tunnel_feed(this.#id, bytes, bytes.length, last ? 1 : 0);
+  }
+
+  /**
+   * Sends a close frame, none for code 0, and waits until both connections are gone. Only the
+   * first call says code and reason.
+   */
+  close(code: number, reason: string): Promise<void> {
+    const text = new TextEncoder().encode(reason);
+    const { guestd_tunnel_close: close } = this.#core.symbols;
+    return this.#gone ??= this.#core.operation((token) =>
+      close(this.#id, code, text, text.length, token)
+    ).then(() => {});
+  }
+}

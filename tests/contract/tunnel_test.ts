@@ -1,0 +1,181 @@
+import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { Daemon } from "../support/daemon.ts";
+import { closing, OP } from "../support/frames.ts";
+import { SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
+import { Guest } from "../support/tunnel_guest.ts";
+
+/** Asks for a tunnel and gives the answer's head and the rest of its first piece. */
+async function answer(
+  daemon: Daemon,
+  query: string,
+  headers: Readonly<Record<string, string>> = {},
+): Promise<string> {
+  using client = await TunnelClient.ask(daemon, query, new Uint8Array(), headers);
+  return await client.head();
+}
+
+Deno.test("a tunnel is answered with 101, the accept key and the version", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    env: { GUESTD_VERSION_HEADER: "X-Guest-Version" },
+  });
+  using guest = new Guest();
+  const head = await answer(daemon, `?port=${guest.port}`);
+  match(head, /^HTTP\/1\.1 101 Switching Protocols\r\n/);
+  const headers = new Headers(
+    head.split("\r\n").slice(1, -2).map((line): [string, string] => {
+      const colon = line.indexOf(":");
+      return [line.slice(0, colon), line.slice(colon + 1).trim()];
+    }),
+  );
+  strictEqual(headers.get("upgrade"), "websocket");
+  strictEqual(headers.get("connection"), "Upgrade");
+  strictEqual(headers.get("sec-websocket-accept"), SAMPLE_ACCEPT);
+  strictEqual(headers.get("x-guest-version"), (await daemon.health()).version);
+});
+
+Deno.test("a port or an identity that is not one is refused before the upgrade", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const queries = [
+    "",
+    "?port",
+    "?port=",
+    "?port=-1",
+    "?port=0x50",
+    "?port=%2080",
+    "?port=80%20",
+    "?port=+80",
+    "?port=65536",
+    "?port=99999999999999999999999999",
+    "?port=8e1",
+    "?port=80.0",
+    "?port=%D9%A8",
+    "?port=%FF",
+    "?port=x&port=80",
+    "?PORT=80",
+    "?port=80&identity=yes",
+    "?port=80&identity=TRUE",
+    "?port=80&identity=",
+    "?port=80&identity=01",
+  ];
+  for (const query of queries) {
+    const response = await daemon.fetch(`/v1/tcp${query}`);
+    strictEqual(response.status, 400, query);
+    const { error, detail } = await response.json();
+    strictEqual(error, "malformed_request", query);
+    match(detail, query.includes("identity") ? /identity/ : /port/, query);
+    const head = await answer(daemon, query);
+    match(head, /^HTTP\/1\.1 400 /, query);
+    match(head, /\r\nservice-version: /i, query);
+  }
+});
+
+Deno.test("of a repeated port the first counts, and leading zeros do not", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  const queries = [
+    `?port=${guest.port}&port=x`,
+    `?port=000${guest.port}`,
+    `?x=1&port=${guest.port}&identity=0`,
+  ];
+  for (const query of queries) {
+    using client = await TunnelClient.open(daemon, query);
+    using connection = await guest.accept();
+    await connection.send("here");
+    strictEqual(await client.text(4), "here");
+  }
+});
+
+Deno.test("a request that is no WebSocket upgrade is refused", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  const query = `?port=${guest.port}`;
+  const plain = await daemon.fetch(`/v1/tcp${query}`);
+  strictEqual(plain.status, 400);
+  strictEqual((await plain.json()).error, "malformed_request");
+  const cases: Record<string, string>[] = [
+    { Upgrade: "h2c" },
+    { Connection: "keep-alive" },
+    { "Sec-WebSocket-Version": "8" },
+    { "Sec-WebSocket-Key": "" },
+    { "Sec-WebSocket-Key": "c2hvcnQ=" },
+    { "Sec-WebSocket-Key": "not base64 at all!!!!!!!" },
+    { "Content-Length": "1" },
+    { "Transfer-Encoding": "chunked" },
+  ];
+  for (const headers of cases) {
+    match(await answer(daemon, query, headers), /^HTTP\/1\.1 400 /, JSON.stringify(headers));
+  }
+  strictEqual(guest.dials, 0);
+});
+
+Deno.test("upgrade headers count in any case and in lists", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  const headers = { Connection: "keep-alive, uPGRADE", Upgrade: "WebSocket" };
+  match(await answer(daemon, `?port=${guest.port}`, headers), /^HTTP\/1\.1 101 /);
+});
+
+Deno.test("the token comes before the query, and the token's installation before the token", async () => {
+  await using daemon = await Daemon.start();
+  match(await answer(daemon, "?port=x"), /^HTTP\/1\.1 503 /);
+  await daemon.bootstrap();
+  match(await answer(daemon, "?port=x", { Authorization: "Bearer other" }), /^HTTP\/1\.1 401 /);
+  match(await answer(daemon, "?port=x"), /^HTTP\/1\.1 400 /);
+});
+
+Deno.test("what stands in the way after the upgrade is said with a close code and a reason", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  let free: number;
+  {
+    using guest = new Guest();
+    free = guest.port;
+  }
+  const cases: [query: string, code: number, reason: RegExp][] = [
+    ["?port=0", 4400, /port 0/],
+    ["?port=0&identity=1", 4400, /port 0/],
+    [`?port=${free}`, 4502, new RegExp(`port ${free}\\b.*ECONNREFUSED`)],
+    [`?port=${free}&identity=1`, 4401, /identity/],
+    [`?port=${free}&identity=true`, 4401, /identity/],
+  ];
+  for (const [query, code, reason] of cases) {
+    using client = await TunnelClient.open(daemon, query);
+    const closed = await client.closed();
+    strictEqual(closed.code, code, query);
+    match(closed.reason, reason, query);
+  }
+});
+
+Deno.test("a guest's end is 1000, the daemon's is 1001, and a caller's close is answered with its code", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  {
+    using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+    using connection = await guest.accept();
+    connection.socket.close();
+    strictEqual((await client.closed()).code, 1000);
+  }
+  {
+    using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+    using connection = await guest.accept();
+    await client.send(closing(3210, "enough"));
+    const answered = await client.frame();
+    strictEqual(answered?.opcode, OP.close);
+    deepStrictEqual([...answered.payload], [3210 >> 8, 3210 & 0xff]);
+    await client.ended();
+    strictEqual(await connection.ending(), "end");
+  }
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  await connection.send("last words");
+  strictEqual(await client.text(10), "last words");
+  await (await daemon.hook("terminate")).body?.cancel();
+  strictEqual((await client.closed()).code, 1001);
+  strictEqual(await daemon.end(), 0);
+});
+
+Deno.test("the dial goes to 127.0.0.1 and nowhere else", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using elsewhere = Deno.listen({ hostname: "127.0.0.2", port: 0 });
+  using client = await TunnelClient.open(daemon, `?port=${elsewhere.addr.port}`);
+  strictEqual((await client.closed()).code, 4502);
+});

@@ -1,0 +1,79 @@
+import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { Daemon } from "../support/daemon.ts";
+
+/** What /proc/self/status of a bare program says, by field. */
+async function status(daemon: Daemon, fields: RegExp): Promise<string[]> {
+  const { stdout } = await daemon.outcome(await daemon.exec(["cat", "/proc/self/status"]));
+  return stdout.split("\n").filter((line) => fields.test(line)).map((line) =>
+    line.replace(/\s+/g, " ")
+  );
+}
+
+const NONE = "0000000000000000";
+const CLEAN = [`SigPnd: ${NONE}`, `SigBlk: ${NONE}`, `SigIgn: ${NONE}`, `SigCgt: ${NONE}`];
+
+Deno.test("a child has default dispositions and an empty mask", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  deepStrictEqual(await status(daemon, /^Sig(Pnd|Blk|Ign|Cgt):/), CLEAN);
+});
+
+Deno.test("a child has them also where the daemon itself was started with signals ignored", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    through: ["sh", "-c", 'trap "" HUP PIPE QUIT USR1 USR2 CHLD TTIN TTOU; exec "$@"', "sh"],
+  });
+  deepStrictEqual(await status(daemon, /^Sig(Pnd|Blk|Ign|Cgt):/), CLEAN);
+  const { signal } = await daemon.outcome(await daemon.exec("kill -PIPE $$; sleep 10"));
+  strictEqual(signal, 13);
+});
+
+Deno.test("a child dies of SIGPIPE as a program in a shell would", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("(yes; echo $? >&2) | head -c 1 >/dev/null");
+  strictEqual((await daemon.outcome(id)).stderr, "141\n");
+});
+
+Deno.test("a child has the descriptors 0, 1 and 2 and no other, however many the daemon has", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const others = await Promise.all(
+    Array.from({ length: 10 }, () => daemon.exec(["cat"], { stdin: true })),
+  );
+  const streams = await Promise.all(others.map((id) => daemon.stream(id)));
+  for (const options of [{}, { stdin: true }]) {
+    const id = await daemon.exec("ls /proc/$$/fd", options);
+    strictEqual((await daemon.outcome(id)).stdout, "0\n1\n2\n");
+  }
+  for (const stream of streams) await stream[Symbol.asyncDispose]();
+});
+
+Deno.test("a child is the leader of a session and group of its own, without a terminal", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(["cat", "/proc/self/stat"]);
+  const { stdout } = await daemon.outcome(id);
+  const [pid, , , ppid, pgid, session, tty] = stdout.split(" ");
+  deepStrictEqual([ppid, pgid, session, tty], [String(daemon.pid), pid, pid, "0"]);
+  strictEqual((await daemon.group(id)).pgid, Number(pid));
+});
+
+Deno.test("a child's limits, umask, niceness and dumpability are the daemon's own start's", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    through: ["sh", "-c", 'umask 027; exec "$@"', "sh", "nice", "-n", "3"],
+  });
+  const id = await daemon.exec("umask; nice; cat /proc/self/oom_score_adj >/dev/null; echo fine");
+  strictEqual((await daemon.outcome(id)).stdout, "0027\n3\nfine\n");
+});
+
+Deno.test("the daemon's memory and environment are closed to a child that is demoted", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { SECRET: "s3cret" } });
+  const script = `cat /proc/${daemon.pid}/environ; cat /proc/$PPID/environ`;
+  const { stdout, stderr } = await daemon.outcome(await daemon.exec(script, { user: 1234 }));
+  strictEqual(stdout, "");
+  match(stderr, /denied/);
+});
+
+Deno.test("stdin without a pipe is at its end for reads and takes no writes", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(
+    "cat; readlink /proc/$$/fd/0; echo x >&0 2>/dev/null || echo refused",
+  );
+  match((await daemon.outcome(id)).stdout, /^\/dev\/null\n/);
+});

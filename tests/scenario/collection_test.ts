@@ -1,0 +1,94 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { refused } from "../support/answers.ts";
+import { eventually } from "../support/await_event.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+import { isLive, processStat, unsocketedFdCount } from "../support/proc.ts";
+
+const SHORT = { env: { GUESTD_EXEC_TTL_SECS: "0.3", GUESTD_OUTPUT_LINGER_SECS: "0" } };
+
+async function collected(daemon: Daemon, id: string): Promise<void> {
+  await eventually(
+    "the collection",
+    async () => !(await daemon.procs()).some(({ exec_id }) => exec_id === id),
+  );
+}
+
+Deno.test("an acked exec is collected when its time has passed, and unknown from then on", async () => {
+  await using daemon = await Daemon.bootstrapped(SHORT);
+  const id = await daemon.exec("echo x");
+  await daemon.outcome(id);
+  await daemon.ack(id);
+  const acked = performance.now();
+  strictEqual((await daemon.poll(id)).phase, "acked");
+  await collected(daemon, id);
+  ok(performance.now() - acked >= 290);
+  for (
+    const [method, what] of [["GET", ""], ["GET", "stream"], ["POST", "ack"], ["POST", "kill"]]
+  ) {
+    const path = what === "" ? execPath(id) : execPath(id, what);
+    await refused(await daemon.fetch(path, { method: method ?? "" }), 404, "unknown_exec");
+  }
+  await refused(await daemon.post(execPath(id, "stdin"), {}), 404, "unknown_exec");
+  strictEqual((await daemon.health()).execs, 0);
+});
+
+Deno.test("only acked execs are collected: unacked output is kept", async () => {
+  await using daemon = await Daemon.bootstrapped(SHORT);
+  const kept = await daemon.exec("echo kept");
+  const running = await daemon.exec(["cat"], { stdin: true });
+  const acked = await daemon.exec("echo gone");
+  await daemon.outcome(kept);
+  await daemon.outcome(acked);
+  await daemon.ack(acked);
+  await collected(daemon, acked);
+  strictEqual((await daemon.poll(kept)).stdout, "kept\n");
+  strictEqual((await daemon.poll(running)).phase, "running");
+});
+
+Deno.test("the id of a collected exec is free for another command", async () => {
+  await using daemon = await Daemon.bootstrapped(SHORT);
+  for (const word of ["first", "second", "third"]) {
+    const id = await daemon.exec(["echo", word], { exec_id: "again" });
+    strictEqual((await daemon.outcome(id)).stdout, `${word}\n`);
+    await daemon.ack(id);
+    await collected(daemon, id);
+  }
+});
+
+Deno.test("an open stream of an exec outlives its collection and gets everything", async () => {
+  await using daemon = await Daemon.bootstrapped(SHORT);
+  const size = 900_000;
+  const id = await daemon.exec(`head -c ${size} /dev/zero`);
+  await daemon.outcome(id);
+  const response = await daemon.fetch(execPath(id, "stream"));
+  await daemon.ack(id);
+  await collected(daemon, id);
+  const text = await response.text();
+  ok(text.includes("event: exit") || text.includes("event:exit"), text.slice(-200));
+  ok(text.length > size);
+});
+
+Deno.test("what a collected command left behind runs on, its leader is reaped and its number given up", async () => {
+  await using daemon = await Daemon.bootstrapped(SHORT);
+  const id = await daemon.exec("sleep infinity & echo $!");
+  const { stdout } = await daemon.outcome(id);
+  const { pgid } = await daemon.group(id);
+  await daemon.ack(id);
+  await collected(daemon, id);
+  await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
+  strictEqual(isLive(Number(stdout)), true);
+  Deno.kill(Number(stdout), "SIGKILL");
+});
+
+Deno.test("a hundred acked execs are all collected, and their descriptors are back", async () => {
+  await using daemon = await Daemon.bootstrapped(SHORT);
+  const before = unsocketedFdCount(daemon.pid);
+  const ids = await Promise.all(
+    Array.from({ length: 100 }, () => daemon.exec("head -c 100000 /dev/zero", { stdin: true })),
+  );
+  await Promise.all(ids.map((id) => daemon.follow(id)));
+  await Promise.all(ids.map((id) => daemon.ack(id)));
+  await eventually("all to be collected", async () => (await daemon.health()).execs === 0);
+  deepStrictEqual(await daemon.procs(), []);
+  await eventually("the descriptors", () => unsocketedFdCount(daemon.pid) <= before);
+});

@@ -1,0 +1,125 @@
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { json, refused } from "../support/answers.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+import { bodyText } from "../support/raw_http.ts";
+
+/** Ids that are valid although they look like something else. */
+const IDS: readonly string[] = [
+  "start",
+  "__proto__",
+  "constructor",
+  "hasOwnProperty",
+  "toString",
+  "...",
+  "a/b",
+  "/",
+  "//",
+  "a/stream",
+  "%",
+  "%25",
+  "%41",
+  "%2F",
+  "a%00b",
+  "?",
+  "#",
+  "a?offset=1#x",
+  "a b",
+  "+",
+  " ",
+  "\0",
+  "\0\x01\x02\x1f\x7f",
+  "\r\n",
+  "\t",
+  "\\",
+  '"',
+  "'",
+  "null",
+  "0",
+  "-0",
+  "ünïcödé",
+  "日本語",
+  "🔑👩‍👩‍👧‍👦",
+  "\u202e\u200b\ufeff",
+  "e\u0301",
+  "é",
+  "x".repeat(1024),
+  "ä".repeat(512),
+  "🔑".repeat(256),
+  "%".repeat(1024),
+];
+
+Deno.test("every id works on every route and stays itself", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (const id of IDS) {
+    strictEqual(await daemon.exec(["cat"], { exec_id: id, stdin: true }), id);
+  }
+  deepStrictEqual((await daemon.procs()).map(({ exec_id }) => exec_id), IDS);
+  for (const [index, id] of IDS.entries()) {
+    strictEqual((await daemon.stdin(id, `${index}`, true)).exec_id, id);
+    await using stream = await daemon.stream(id);
+    strictEqual((await stream.rest()).text(), `${index}`);
+    const { exec_id, stdout } = await daemon.poll(id);
+    deepStrictEqual([exec_id, stdout], [id, `${index}`]);
+    strictEqual((await daemon.kill(id)).exec_id, id);
+    const acked = await daemon.ack(id);
+    deepStrictEqual([acked.exec_id, acked.stdout], [id, `${index}`]);
+  }
+  strictEqual((await daemon.health()).execs, IDS.length);
+});
+
+Deno.test("ids that no exec has are unknown, however much they resemble a property of an object", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (const id of IDS) {
+    await refused(await daemon.fetch(execPath(id)), 404, "unknown_exec");
+  }
+});
+
+Deno.test("an id is decoded once: %2541 is the id %41 and no other", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  await daemon.exec("true", { exec_id: "%41" });
+  const { exec_id } = await json<{ exec_id: string }>(await daemon.fetch("/v1/exec/%2541"));
+  strictEqual(exec_id, "%41");
+  await refused(await daemon.fetch("/v1/exec/%41"), 404, "unknown_exec");
+  await refused(await daemon.fetch("/v1/exec/A"), 404, "unknown_exec");
+});
+
+Deno.test("any character of an id may come escaped or not, in either case", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  await daemon.exec("true", { exec_id: "a+/ö" });
+  for (const path of ["a+%2f%c3%b6", "%61%2B%2F%C3%B6", "%61+%2f%C3%b6"]) {
+    strictEqual((await daemon.fetch(`/v1/exec/${path}`)).status, 200);
+  }
+  using connection = await daemon.connect();
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  const answer = await connection.ask("GET", "/v1/exec/a+%2F%c3%B6", [authorization]);
+  deepStrictEqual([answer.status, JSON.parse(bodyText(answer)).exec_id], [200, "a+/ö"]);
+});
+
+Deno.test("the ids . and .. are addressed as they are, for no dot segment is folded", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  for (const id of [".", ".."]) {
+    await daemon.exec("true", { exec_id: id });
+    for (const path of [`/v1/exec/${id}`, `/v1/exec/${id.replaceAll(".", "%2e")}`]) {
+      using connection = await daemon.connect();
+      const answer = await connection.ask("GET", path, [authorization]);
+      deepStrictEqual([answer.status, JSON.parse(bodyText(answer)).exec_id], [200, id]);
+    }
+  }
+});
+
+Deno.test("the exec named start is polled by GET on the path that starts by POST", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  await refused(await daemon.fetch("/v1/exec/start"), 404, "unknown_exec");
+  await daemon.exec("echo me", { exec_id: "start" });
+  await daemon.follow("start");
+  strictEqual((await daemon.poll("start")).stdout, "me\n");
+});
+
+Deno.test("ids that differ only in normalization or case are different execs", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (const id of ["e\u0301", "é", "A", "a"]) await daemon.exec(["echo", id], { exec_id: id });
+  strictEqual((await daemon.health()).execs, 4);
+  strictEqual((await daemon.outcome("é")).stdout, "é\n");
+  strictEqual((await daemon.outcome("e\u0301")).stdout, "e\u0301\n");
+});

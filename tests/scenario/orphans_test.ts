@@ -1,0 +1,70 @@
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { childrenOf, isLive, processStat } from "../support/proc.ts";
+
+/** Starts a grandchild in a session of its own whose parent is gone; gives its pid. */
+async function daemonize(daemon: Daemon, body: string): Promise<number> {
+  const script = `(setsid sh -c '${body}' >/dev/null 2>&1 </dev/null & echo $!)`;
+  const { stdout } = await daemon.outcome(await daemon.exec(script));
+  const pid = Number(stdout);
+  await eventually("the daemon to adopt it", () => {
+    const stat = processStat(pid);
+    return stat === undefined || stat.ppid === daemon.pid;
+  });
+  return pid;
+}
+
+Deno.test("a double-forked grandchild becomes the daemon's and leaves no zombie when it ends", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const pid = await daemonize(daemon, "exec sleep infinity");
+  strictEqual(isLive(pid), true);
+  Deno.kill(pid, "SIGKILL");
+  await eventually("it to be reaped", () => processStat(pid) === undefined);
+  strictEqual((await daemon.health()).version, daemon.document.daemon_version);
+});
+
+Deno.test("a hundred orphans that end at once are all reaped", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const script =
+    "exec 3<&0; i=0; while [ $i -lt 100 ]; do (setsid head -c1 <&3 >/dev/null 2>&1 &); " +
+    "i=$((i+1)); done; echo ready; exec 0</dev/null";
+  const id = await daemon.exec(script, { stdin: true });
+  await daemon.outcome(id);
+  strictEqual(childrenOf(daemon.pid).length >= 100, true);
+  await daemon.stdin(id, "", true);
+  await eventually("all to be reaped", () => childrenOf(daemon.pid).length === 0);
+});
+
+Deno.test("reaping orphans leaves a kept leader alone", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & exit 3");
+  await daemon.outcome(id);
+  const { pgid, pids } = await daemon.group(id);
+  for (let times = 0; times < 10; times++) {
+    const pid = await daemonize(daemon, "exit 0");
+    await eventually("it to be reaped", () => processStat(pid) === undefined);
+  }
+  strictEqual(processStat(pgid ?? 0)?.state, "Z");
+  deepStrictEqual((await daemon.group(id)).pids, pids);
+  strictEqual((await daemon.kill(id)).killed, true);
+  await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
+});
+
+Deno.test("members of a group whose leader is gone are reaped by the daemon as they end", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const script = "exec 3<&0; head -c1 <&3 >/dev/null & sleep infinity >/dev/null 2>&1 & echo $!";
+  const id = await daemon.exec(script, { stdin: true });
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("\n");
+  await eventually("the leader's exit", async () => (await daemon.group(id)).child_exited);
+  const { pids, pgid } = await daemon.group(id);
+  strictEqual(pids.length, 2);
+  await daemon.stdin(id, "x");
+  await eventually("one of two", async () => (await daemon.group(id)).pids.length === 1);
+  await eventually(
+    "no zombie but the leader",
+    () =>
+      childrenOf(daemon.pid).filter(({ state }) => state === "Z").every(({ pid }) => pid === pgid),
+  );
+});

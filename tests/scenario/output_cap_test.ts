@@ -1,0 +1,88 @@
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { Daemon } from "../support/daemon.ts";
+
+const CAP = 8 * 1024 * 1024;
+
+Deno.test("exactly 8 MiB are not truncated, one byte more is, on each stream for itself", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const outcome = async (script: string): Promise<[number, number, boolean]> => {
+    const { stdout, stderr, truncated } = await daemon.outcome(await daemon.exec(script));
+    return [stdout.length, stderr.length, truncated];
+  };
+  const zeros = (size: number): string => `head -c ${size} /dev/zero`;
+  deepStrictEqual(await outcome(zeros(CAP)), [CAP, 0, false]);
+  deepStrictEqual(await outcome(zeros(CAP + 1)), [CAP, 0, true]);
+  deepStrictEqual(await outcome(`${zeros(CAP)}; ${zeros(CAP)} >&2`), [CAP, CAP, false]);
+  deepStrictEqual(await outcome(`echo x; ${zeros(CAP + 1)} >&2`), [2, CAP, true]);
+  deepStrictEqual(await outcome(zeros(3 * CAP)), [CAP, 0, true]);
+});
+
+Deno.test("what is captured is the beginning, and the stream knows of all of it", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_OUTPUT_BYTES: "10" } });
+  const id = await daemon.exec("printf 0123456789; printf abc; printf e >&2");
+  const { stdout, stderr, truncated } = await daemon.outcome(id);
+  deepStrictEqual([stdout, stderr, truncated], ["0123456789", "e", true]);
+  const rest = await daemon.follow(id);
+  deepStrictEqual([rest.text("stdout"), rest.exit.offset], ["0123456789abc", 14n]);
+  strictEqual((await daemon.ack(id)).truncated, true);
+});
+
+/** Octal escapes for printf(1), and what WHATWG's decoder makes of the bytes. */
+const BYTES: readonly [what: string, bytes: readonly number[]][] = [
+  ["valid UTF-8 of every length", [0x61, 0xc3, 0xa4, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x94, 0x91]],
+  ["a BOM, which is kept", [0xef, 0xbb, 0xbf, 0x61]],
+  ["two BOMs", [0xef, 0xbb, 0xbf, 0xef, 0xbb, 0xbf]],
+  ["a byte that begins nothing", [0x61, 0xff, 0x62]],
+  ["a continuation on its own", [0x80, 0x61]],
+  ["an overlong slash", [0xc0, 0xaf]],
+  ["a surrogate", [0xed, 0xa0, 0x80]],
+  ["beyond U+10FFFF", [0xf4, 0x90, 0x80, 0x80]],
+  ["a sequence cut short in the middle", [0xe2, 0x82, 0x61]],
+  ["a sequence cut short at the end", [0x61, 0xf0, 0x9f, 0x94]],
+  ["NUL and control characters", [0, 1, 2, 0x1b, 0x7f]],
+  ["quotes, backslashes and line ends", [0x22, 0x5c, 0x0a, 0x0d, 0x09, 0x2f]],
+  ["U+2028, U+2029 and a non-character", [0xe2, 0x80, 0xa8, 0xe2, 0x80, 0xa9, 0xef, 0xbf, 0xbf]],
+];
+
+Deno.test("bytes that are not UTF-8 are U+FFFD in poll and ack, as WHATWG has it", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
+  for (const [what, bytes] of BYTES) {
+    const id = await daemon.exec("cat | tee /dev/stderr", { stdin: true });
+    await daemon.stdin(id, Uint8Array.from(bytes), true);
+    const expected = decoder.decode(Uint8Array.from(bytes));
+    const { stdout, stderr } = await daemon.outcome(id);
+    deepStrictEqual([stdout, stderr], [expected, expected], what);
+    strictEqual((await daemon.ack(id)).stdout, expected, what);
+  }
+});
+
+Deno.test("a character that lies across any piece or read is whole", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (const shift of [0, 1, 2, 3]) {
+    const script = `printf '%.${shift}s' xxx; yes 🔑 | tr -d '\\n' | head -c 400000`;
+    const { stdout } = await daemon.outcome(await daemon.exec(script));
+    strictEqual(stdout, "x".repeat(shift) + "🔑".repeat(100_000));
+  }
+});
+
+Deno.test("a character that the cap cuts is U+FFFD", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_OUTPUT_BYTES: "5" } });
+  const { stdout, truncated } = await daemon.outcome(await daemon.exec("printf 'aaä€'"));
+  deepStrictEqual([stdout, truncated], ["aaä\ufffd", true]);
+});
+
+Deno.test("16 MiB that JSON makes 96 MiB of are answered, in memory that stays bounded", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(`head -c ${CAP} /dev/zero; head -c ${CAP} /dev/zero >&2`);
+  await daemon.follow(id);
+  const before = daemon.rss();
+  const response = await fetch(`${daemon.url}/v1/exec/${id}`, {
+    headers: { authorization: `Bearer ${daemon.token}` },
+  });
+  let bytes = 0;
+  for await (const chunk of response.body ?? []) bytes += chunk.length;
+  strictEqual(bytes > 12 * CAP, true);
+  const grown = (daemon.rss() - before) / 1024 / 1024;
+  strictEqual(grown < 100, true, `${grown} MiB more`);
+});

@@ -1,0 +1,115 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
+import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+import { type RawConnection, request } from "../support/raw_http.ts";
+
+const KEEPALIVE = { env: { GUESTD_SSE_KEEPALIVE_SECS: "0.2" } };
+
+Deno.test("a quiet command's stream is kept alive by comments, each an empty one and a blank line", async () => {
+  await using daemon = await Daemon.bootstrapped(KEEPALIVE);
+  const id = await daemon.exec(BLOCK);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready\n");
+  const before = performance.now();
+  for (let times = 0; times < 3; times++) {
+    deepStrictEqual(await stream.nextItem(), { kind: "comment", text: "" });
+  }
+  const took = performance.now() - before;
+  ok(took >= 550 && took < 4000, `${took} ms`);
+});
+
+Deno.test("a keepalive on the wire is a colon and a blank line", async () => {
+  await using daemon = await Daemon.bootstrapped(KEEPALIVE);
+  const id = await daemon.exec(["cat"], { stdin: true });
+  using connection = await attach(daemon, id);
+  const body = connection.body(await connection.head());
+  const { value } = await body.next();
+  strictEqual(new TextDecoder().decode(value as Uint8Array), ":\n\n");
+});
+
+Deno.test("output resets the keepalive: none comes while there are events", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SSE_KEEPALIVE_SECS: "1" } });
+  const id = await daemon.exec(ECHO_LINES, { stdin: true });
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready\n");
+  const before = performance.now();
+  while (performance.now() - before < 1500) {
+    await daemon.stdin(id, "x\n");
+    strictEqual((await stream.nextItem())?.kind, "event");
+  }
+});
+
+Deno.test("a stream that waits beyond the total is kept alive too", async () => {
+  await using daemon = await Daemon.bootstrapped(KEEPALIVE);
+  const id = await daemon.exec(BLOCK);
+  await using stream = await daemon.stream(id, 1_000_000);
+  strictEqual((await stream.nextItem())?.kind, "comment");
+  strictEqual((await stream.nextItem())?.kind, "comment");
+});
+
+Deno.test("output that comes after many keepalives is seen at once", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SSE_KEEPALIVE_SECS: "0.01" } });
+  const id = await daemon.exec(ECHO_LINES, { stdin: true });
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready\n");
+  for (let times = 0; times < 30; times++) {
+    strictEqual((await stream.nextItem())?.kind, "comment");
+  }
+  await daemon.stdin(id, "now\n", true);
+  const rest = await stream.rest();
+  strictEqual(rest.text(), "now\n");
+  strictEqual(rest.exit.offset, 10n);
+});
+
+async function attach(daemon: Daemon, id: string): Promise<RawConnection> {
+  const connection = await daemon.connect();
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  return connection;
+}
+
+Deno.test("a client that vanishes on a quiet stream is let go of", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(BLOCK);
+  await using witness = await daemon.stream(id);
+  await witness.untilOutput("ready\n");
+  await daemon.health();
+  const before = daemon.fdCount();
+  for (let times = 0; times < 50; times++) {
+    using connection = await attach(daemon, id);
+    strictEqual((await connection.head()).status, 200);
+  }
+  await eventually("their descriptors to be back", () => daemon.fdCount() <= before);
+  strictEqual((await daemon.poll(id)).phase, "running");
+});
+
+Deno.test("a client that vanished keeps no window for itself and holds no writer up", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const size = 6 * 1024 * 1024;
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(size)}; cat`, { stdin: true });
+  const idle = daemon.fdCount();
+  for (let times = 0; times < 5; times++) {
+    using connection = await attach(daemon, id);
+    strictEqual((await connection.head()).status, 200);
+  }
+  await eventually("their descriptors to be back", () => daemon.fdCount() <= idle);
+  await daemon.stdin(id, "x");
+  await using last = await daemon.stream(id, size - 1);
+  await last.untilOutput("\n");
+  // An attached reader would have kept all of it.
+  await using late = await daemon.stream(id);
+  const to = BigInt(size - 1024 * 1024);
+  deepStrictEqual(await late.next(), { event: "gap", from: 0n, to });
+});
+
+Deno.test("a client that only half-closes still gets the rest", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec(["cat"], { stdin: true });
+  using connection = await attach(daemon, id);
+  const head = await connection.head();
+  await daemon.stdin(id, "all of it", true);
+  let text = "";
+  for await (const piece of connection.body(head)) text += new TextDecoder().decode(piece);
+  ok(text.includes(btoa("all of it")));
+});

@@ -1,0 +1,99 @@
+import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import type { StartResponse } from "../../src/contract/exec.ts";
+import { json, refused } from "../support/answers.ts";
+import { eventually } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { request } from "../support/raw_http.ts";
+import { Scratch } from "../support/scratch.ts";
+
+const START = "/v1/exec/start";
+
+/** A start whose child leaves one line in a file for each time that it ran. */
+function marking(scratch: Scratch, exec_id = "once"): unknown {
+  return {
+    exec_id,
+    command: [`echo ran >> ${scratch.join("marks")}; cat`],
+    shell: true,
+    stdin: true,
+  };
+}
+
+function marks(scratch: Scratch): number {
+  return Deno.readTextFileSync(scratch.join("marks")).split("\n").length - 1;
+}
+
+Deno.test("a start whose answer was lost is retried and runs once, its output undisturbed", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const body = JSON.stringify(marking(scratch));
+  {
+    using connection = await daemon.connect();
+    const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+    await connection.send(request("POST", START, [authorization], body));
+  }
+  await eventually("the start", async () => (await daemon.health()).execs === 1);
+  const { phase } = await json<StartResponse>(await daemon.post(START, body));
+  strictEqual(phase, "running");
+  await daemon.stdin("once", "kept", true);
+  strictEqual((await daemon.outcome("once")).stdout, "kept");
+  strictEqual(marks(scratch), 1);
+  strictEqual((await json<StartResponse>(await daemon.post(START, body))).phase, "exited");
+  strictEqual(marks(scratch), 1);
+  strictEqual((await daemon.poll("once")).stdout, "kept");
+});
+
+Deno.test("a caller that vanishes in mid-body has started nothing", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const body = JSON.stringify({ exec_id: "half", command: ["true"] });
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  const whole = request("POST", START, [authorization], body);
+  for (const missing of [1, 10, body.length]) {
+    using connection = await daemon.connect();
+    await connection.send(whole.subarray(0, whole.length - missing));
+  }
+  await daemon.log.until("the loss", ({ msg }) => msg.includes("ended early"));
+  strictEqual((await daemon.health()).execs, 0);
+});
+
+Deno.test("twenty parallel starts with one id make one child, and all are answered with 200", async () => {
+  for (let round = 0; round < 5; round++) {
+    using scratch = new Scratch();
+    await using daemon = await Daemon.bootstrapped();
+    const body = marking(scratch);
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, () => daemon.post(START, body)),
+    );
+    const phases = await Promise.all(answers.map((answer) => json<StartResponse>(answer)));
+    strictEqual(phases.every(({ exec_id }) => exec_id === "once"), true);
+    strictEqual((await daemon.procs()).length, 1);
+    await daemon.stdin("once", "", true);
+    await daemon.outcome("once");
+    strictEqual(marks(scratch), 1);
+  }
+});
+
+Deno.test("parallel starts of an id that cannot be spawned all get the failure, and nothing is registered", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const body = { exec_id: "never", command: ["/no/such/program"] };
+  const answers = await Promise.all(Array.from({ length: 20 }, () => daemon.post(START, body)));
+  for (const answer of answers) {
+    match((await refused(answer, 500, "spawn_failed")).detail, /ENOENT/);
+  }
+  deepStrictEqual(await daemon.procs(), []);
+  const good = await daemon.post(START, { exec_id: "never", command: ["true"] });
+  strictEqual(good.status, 200);
+});
+
+Deno.test("requests for an id whose start is under way wait for it instead of denying it", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (let round = 0; round < 20; round++) {
+    const exec_id = `young-${round}`;
+    const starting = daemon.post(START, { exec_id, command: ["cat"], stdin: true });
+    const writing = daemon.post(`/v1/exec/${exec_id}/stdin`, { data_b64: "YQ==", signal: "eof" });
+    strictEqual((await starting).status, 200);
+    const written = await writing;
+    // It came before the start on another connection, or it was written.
+    if (written.status === 404) await daemon.stdin(exec_id, "a", true);
+    strictEqual((await daemon.outcome(exec_id)).stdout, "a");
+  }
+});

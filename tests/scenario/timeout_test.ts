@@ -1,0 +1,94 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
+import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
+import { Daemon } from "../support/daemon.ts";
+import { gone, isLive } from "../support/proc.ts";
+
+const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2" } };
+
+Deno.test("a command that outlives its timeout gets SIGTERM, and its exit is published", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const before = performance.now();
+  const id = await daemon.exec(BLOCK, { timeout_sec: 0.3 });
+  const { exit } = await daemon.follow(id);
+  const took = performance.now() - before;
+  ok(took >= 295 && took < 5000, `${took} ms`);
+  deepStrictEqual([exit.exit_code, exit.signal], [null, 15]);
+  const { phase, stdout } = await daemon.poll(id);
+  deepStrictEqual([phase, stdout], ["exited", "ready\n"]);
+  strictEqual((await daemon.health()).busy, false);
+});
+
+Deno.test("one that handles SIGTERM ends with its own code, one that ignores it with SIGKILL", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const handling = await daemon.exec(EXIT_7_ON_TERM, { timeout_sec: 0.5 });
+  const ignoring = await daemon.exec(IGNORE_TERM, { timeout_sec: 0.5 });
+  const first = (await daemon.follow(handling)).exit;
+  const second = (await daemon.follow(ignoring)).exit;
+  deepStrictEqual([first.exit_code, first.signal], [7, null]);
+  deepStrictEqual([second.exit_code, second.signal], [null, 9]);
+});
+
+Deno.test("a timeout ends the whole group", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const script = "(trap '' TERM; echo ready; exec sleep infinity) & exec sleep infinity";
+  const id = await daemon.exec(script, { timeout_sec: 0.5 });
+  const pids = await eventually("both", async () => {
+    const seen = (await daemon.group(id)).pids;
+    return seen.length === 2 && seen;
+  });
+  await gone(...pids);
+  strictEqual((await daemon.outcome(id)).signal, 15);
+});
+
+Deno.test("a timeout that is never reached changes nothing, however large", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (const timeout_sec of [30, 2 ** 31, 2 ** 53, 1e18, 1e308, Number.MAX_VALUE]) {
+    const id = await daemon.exec("read -r line; echo $line", { timeout_sec, stdin: true });
+    await daemon.stdin(id, "fine\n");
+    const { exit_code, stdout } = await daemon.outcome(id);
+    deepStrictEqual([exit_code, stdout], [0, "fine\n"]);
+  }
+});
+
+Deno.test("a timeout ends with the leader's exit: what it left behind is not touched", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & echo $!", { timeout_sec: 0.3 });
+  const pid = Number((await daemon.outcome(id)).stdout);
+  // Another one whose timeout began later and has passed: the first one's would have, too.
+  await daemon.follow(await daemon.exec(BLOCK, { timeout_sec: 0.5 }));
+  strictEqual(isLive(pid), true);
+});
+
+Deno.test("a timed-out command with reap_group_on_exit is escalated once", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_KILL_GRACE_SECS: "0.6" } });
+  // The leader ends at the first SIGTERM; its child counts what it gets until SIGKILL.
+  const script = "(trap 'echo term' TERM; echo ready; while :; do sleep infinity & wait; done) & " +
+    "exec sleep infinity";
+  const id = await daemon.exec(script, { timeout_sec: 0.5, reap_group_on_exit: true });
+  const { stdout, signal } = await daemon.outcome(id);
+  deepStrictEqual([stdout, signal], ["ready\nterm\n", 15]);
+  await eventually("the end of the group", async () => (await daemon.group(id)).pids.length === 0);
+});
+
+Deno.test("a kill during a timeout's escalation shares it", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_KILL_GRACE_SECS: "0.6" } });
+  const script =
+    "trap 'echo term' TERM; echo ready; while :; do sleep infinity & wait; kill $!; done";
+  const id = await daemon.exec(script, { timeout_sec: 0.3 });
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("term");
+  strictEqual((await daemon.kill(id)).killed, true);
+  strictEqual((await daemon.outcome(id)).stdout, "ready\nterm\n");
+});
+
+Deno.test("a timeout counts while a client is stuck on the stream and while nobody looks", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const ids = await Promise.all(
+    Array.from(
+      { length: 20 },
+      (_, index) => daemon.exec(BLOCK, { timeout_sec: 0.2 + index / 100 }),
+    ),
+  );
+  for (const id of ids) strictEqual((await daemon.follow(id)).exit.signal, 15);
+});

@@ -1,0 +1,173 @@
+import { match, ok, strictEqual } from "node:assert/strict";
+import { eventually, within } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { closing, FIN, frame, OP } from "../support/frames.ts";
+import { TunnelClient } from "../support/tunnel_client.ts";
+import { Guest, ResettingGuest } from "../support/tunnel_guest.ts";
+
+const MIB = 1 << 20;
+
+Deno.test("a guest that sends and closes at once is heard to its last byte", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  for (let turn = 0; turn < 10; turn++) {
+    using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+    using connection = await guest.accept();
+    await connection.send(new Uint8Array(3 * MIB));
+    connection.socket.close();
+    await client.bytes(3 * MIB);
+    strictEqual((await client.closed()).code, 1000);
+  }
+});
+
+Deno.test("a guest that closes with the caller's bytes still coming cuts none of its own", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  for (let turn = 0; turn < 10; turn++) {
+    using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+    using connection = await guest.accept();
+    const flood = (async (): Promise<void> => {
+      for (let round = 0; round < 40; round++) await client.say(new Uint8Array(65536));
+    })();
+    await connection.bytes(65536);
+    await connection.send("the answer");
+    // What it has not read makes the kernel answer with a reset, behind the bytes just sent.
+    connection.socket.close();
+    strictEqual(await client.text(10), "the answer");
+    await flood.catch(() => {});
+    const next = await client.frame();
+    strictEqual(next?.opcode, OP.close);
+  }
+});
+
+Deno.test("what a caller sends before it answers the guest's end still reaches the guest", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  await connection.send("done");
+  await connection.socket.closeWrite();
+  strictEqual(await client.text(4), "done");
+  const close = await client.frame();
+  strictEqual(close?.opcode, OP.close);
+  await client.say("but one thing more");
+  await client.send(closing(1000));
+  strictEqual(await connection.text(18), "but one thing more");
+  strictEqual(await connection.ending(), "end");
+  await client.ended();
+});
+
+Deno.test("a caller that closes with megabytes in flight cuts none of them", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  // The guest talks all the while, which a closed connection would answer with a reset.
+  const size = 6 * MIB;
+  const sending = (async (): Promise<void> => {
+    for (let at = 0; at < size; at += 65536) await client.say(new Uint8Array(65536));
+    await client.send(closing(1000));
+  })();
+  let talking = true;
+  const talk = (async (): Promise<void> => {
+    while (talking) await connection.send(new Uint8Array(1000));
+  })().catch(() => {});
+  let heard = 0;
+  const buffer = new Uint8Array(65536);
+  for (;;) {
+    const count = await within("the caller's bytes", connection.socket.read(buffer));
+    if (count === null) break;
+    heard += count;
+  }
+  talking = false;
+  strictEqual(heard, size);
+  await within("the caller's last byte", sending);
+  connection.socket.close();
+  await talk;
+});
+
+Deno.test("a guest that resets is a failure in mid-relay, behind what it sent", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  await using guest = await ResettingGuest.start();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  await guest.send("first");
+  strictEqual(await client.text(5), "first");
+  await guest.reset();
+  const { code, reason } = await client.closed();
+  strictEqual(code, 4500);
+  match(reason, new RegExp(`port ${guest.port}\\b.*ECONNRESET`));
+});
+
+Deno.test("a caller that vanishes ends the guest's stream", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  {
+    const client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+    using connection = await guest.accept();
+    await client.say("bye");
+    client.socket.close();
+    strictEqual(await connection.text(3), "bye");
+    strictEqual(await connection.ending(), "end");
+  }
+  // One that never said a word, not even in a frame.
+  const client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  client.socket.close();
+  strictEqual(await connection.ending(), "end");
+});
+
+Deno.test("a guest that never accepts is given up after two seconds", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  // A queue of one, and nobody who takes from it: further dials are never answered.
+  using full = Deno.listen(
+    { hostname: "127.0.0.1", port: 0, tcpBacklog: 1 } as Deno.TcpListenOptions,
+  );
+  const { port } = full.addr;
+  const waiting = [await Deno.connect({ port }), await Deno.connect({ port })];
+  try {
+    using client = await TunnelClient.open(daemon, `?port=${port}`);
+    const begun = performance.now();
+    const { code, reason } = await client.closed();
+    strictEqual(code, 4502);
+    match(reason, new RegExp(`port ${port}\\b.*ETIMEDOUT`));
+    const tookMs = performance.now() - begun;
+    ok(tookMs > 1500 && tookMs < 10_000, `${tookMs} ms`);
+  } finally {
+    waiting.forEach((connection) => connection.close());
+  }
+});
+
+Deno.test("terminate ends every tunnel with 1001, also one whose caller does not answer", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using polite = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using _one = await guest.accept();
+  using silent = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using _two = await guest.accept();
+  await (await daemon.hook("terminate")).body?.cancel();
+  strictEqual((await polite.closed()).code, 1001);
+  const close = await silent.frame();
+  strictEqual(close?.opcode, OP.close);
+  strictEqual(await daemon.end(), 0);
+});
+
+Deno.test("nothing of a tunnel is left once it has ended", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  const one = async (end: (client: TunnelClient) => Promise<unknown>): Promise<void> => {
+    using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+    using connection = await guest.accept();
+    await client.say("x");
+    await connection.text(1);
+    await end(client);
+  };
+  const ends: ((client: TunnelClient) => Promise<unknown>)[] = [
+    (client) => client.send(closing(1000)),
+    (client) => Promise.resolve(client.socket.close()),
+    (client) => client.send(frame(FIN | 3, "x")),
+  ];
+  for (const end of ends) await one(end);
+  const settled = await eventually("the first tunnels' end", () => daemon.fdCount());
+  for (let turn = 0; turn < 30; turn++) for (const end of ends) await one(end);
+  await eventually("as few descriptors as before", () => daemon.fdCount() <= settled);
+});

@@ -1,0 +1,135 @@
+import { ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { FIN, frame, OP } from "../support/frames.ts";
+import { TunnelClient } from "../support/tunnel_client.ts";
+import { Guest, type GuestConnection } from "../support/tunnel_guest.ts";
+
+const MIB = 1 << 20;
+const GIB = 1 << 30;
+
+/** Counts what a loop has done, and notices when it does no more. */
+class Progress {
+  done = 0;
+
+  /** Waits until nothing was done between twenty looks in a row. */
+  async stalled(what: string): Promise<number> {
+    let [seen, looks] = [-1, 0];
+    await eventually(what, () => {
+      looks = seen === this.done ? looks + 1 : 0;
+      seen = this.done;
+      return looks >= 20;
+    }, 60_000);
+    return this.done;
+  }
+}
+
+async function drained(
+  connection: GuestConnection,
+  progress: Progress,
+  until: number,
+): Promise<void> {
+  const buffer = new Uint8Array(MIB);
+  while (progress.done < until) {
+    const count = await connection.socket.read(buffer);
+    if (count === null) throw new Error(`Cannot drain: the end came after ${progress.done}`);
+    progress.done += count;
+  }
+}
+
+Deno.test("a flood to a stalled guest stalls the caller, costs no memory, and loses nothing", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  // Frames of a megabyte, their masks included.
+  const message = frame(FIN | OP.binary, new Uint8Array(MIB));
+  const sent = new Progress();
+  const before = daemon.rss();
+  const flooding = (async (): Promise<void> => {
+    for (let round = 0; round < GIB / MIB; round++) {
+      for (let rest = message; rest.length > 0;) {
+        const count = await client.socket.write(rest);
+        sent.done += count;
+        rest = rest.subarray(count);
+      }
+    }
+  })();
+  const stalled = await sent.stalled("the caller stalled");
+  ok(stalled < 64 * MIB, `the caller got rid of ${stalled} bytes`);
+  ok(daemon.rss() - before < 16 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
+  const heard = new Progress();
+  await drained(connection, heard, GIB);
+  await flooding;
+  strictEqual(heard.done, GIB);
+  ok(daemon.rss() - before < 24 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
+  await connection.send("all of it");
+  strictEqual(await client.text(9), "all of it");
+});
+
+Deno.test("a flood to a stalled caller stalls the guest, costs no memory, and loses nothing", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  const sent = new Progress();
+  const before = daemon.rss();
+  const total = 256 * MIB;
+  const flooding = (async (): Promise<void> => {
+    const block = new Uint8Array(MIB);
+    for (let at = 0; at < total;) {
+      const count = await connection.socket.write(block.subarray(0, Math.min(MIB, total - at)));
+      sent.done += count;
+      at += count;
+    }
+  })();
+  const stalled = await sent.stalled("the guest stalled");
+  ok(stalled < 64 * MIB, `the guest got rid of ${stalled} bytes`);
+  ok(daemon.rss() - before < 16 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
+  // The other direction is not held up by it.
+  await client.say("still here");
+  strictEqual(await connection.text(10), "still here");
+  let heard = 0;
+  while (heard < total) heard += (await client.message()).length;
+  await flooding;
+  strictEqual(heard, total);
+});
+
+Deno.test("two hundred tunnels at once, each with its own bytes", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  guest.echo();
+  const descriptors = daemon.fdCount();
+  const before = daemon.rss();
+  const numbers = Array.from({ length: 200 }, (_, number) => number);
+  const clients = await Promise.all(
+    numbers.map(() => TunnelClient.open(daemon, `?port=${guest.port}`)),
+  );
+  const talk = async (client: TunnelClient, number: number): Promise<void> => {
+    for (let turn = 0; turn < 5; turn++) {
+      const bytes = new Uint8Array(20_000).fill(number);
+      await client.say(bytes);
+      const heard = await client.bytes(bytes.length);
+      ok(heard.every((byte) => byte === number), `tunnel ${number}`);
+    }
+  };
+  await Promise.all(clients.map(talk));
+  ok(daemon.rss() - before < 64 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
+  clients.forEach((client) => client[Symbol.dispose]());
+  await eventually("as few descriptors as before", () => daemon.fdCount() <= descriptors + 4);
+});
+
+Deno.test("a thousand pings to a caller that does not read pile up nowhere", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  const before = daemon.rss();
+  const pings = frame(FIN | OP.ping, "p".repeat(125));
+  const batch = new Uint8Array(pings.length * 1000);
+  for (let at = 0; at < batch.length; at += pings.length) batch.set(pings, at);
+  for (let round = 0; round < 100; round++) await client.send(batch);
+  await client.say("after them");
+  strictEqual(await connection.text(10), "after them");
+  ok(daemon.rss() - before < 8 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
+});

@@ -1,0 +1,154 @@
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { WebSocket as WsClient } from "ws";
+import { within } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { FIN, frame, OP } from "../support/frames.ts";
+import { TunnelClient } from "../support/tunnel_client.ts";
+import { Guest } from "../support/tunnel_guest.ts";
+
+/** Bytes that are told apart wherever they are cut. */
+function noise(size: number, seed: number): Uint8Array<ArrayBuffer> {
+  const words = new Uint32Array(Math.ceil(size / 4));
+  let state = seed;
+  for (let at = 0; at < words.length; at++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    words[at] = state;
+  }
+  return new Uint8Array(words.buffer, 0, size);
+}
+
+async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}
+
+Deno.test("a guest that speaks first is heard by a caller that says nothing", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  await connection.send("220 ready");
+  strictEqual(await client.text(9), "220 ready");
+  await client.say("hello");
+  strictEqual(await connection.text(5), "hello");
+});
+
+Deno.test("frames in one segment with the request are not lost, however many and wherever they are cut", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  for (const size of [1, 300, 1024, 5000, 70_000, 300_000, 1_100_000]) {
+    const sent = noise(size, size);
+    const framed = frame(FIN | OP.binary, sent);
+    // The last frame's end comes later, so that nothing but the daemon's own order holds it together.
+    const cut = framed.length - Math.min(size, 1000);
+    using client = await TunnelClient.ask(daemon, `?port=${guest.port}`, framed.subarray(0, cut));
+    await client.send(framed.subarray(cut), frame(FIN | OP.binary, "and more"));
+    await client.head();
+    using connection = await guest.accept();
+    const heard = await connection.bytes(size);
+    strictEqual(await digest(new Uint8Array(heard)), await digest(sent), `${size}`);
+    strictEqual(await connection.text(8), "and more");
+  }
+});
+
+Deno.test("a frame is a byte range: fragments, texts, empty ones and pings between them", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  await client.send(
+    frame(OP.binary, "one "),
+    frame(FIN | OP.ping, "are you there"),
+    frame(OP.continuation, ""),
+    frame(FIN | OP.continuation, "two "),
+    frame(FIN | OP.pong, "unasked"),
+    frame(OP.text, "thr"),
+    frame(FIN | OP.continuation, "ee "),
+    frame(FIN | OP.text, new Uint8Array([0xff, 0xfe])),
+    frame(FIN | OP.binary),
+    frame(FIN | OP.ping),
+  );
+  const expected = new Uint8Array([...new TextEncoder().encode("one two three "), 0xff, 0xfe]);
+  deepStrictEqual(await connection.bytes(expected.length), expected);
+  // Of pings that came together the last may be answered alone: section 5.5.3 of the RFC.
+  const pongs: string[] = [];
+  do {
+    const pong = await client.frame();
+    strictEqual(pong?.opcode, OP.pong);
+    pongs.push(new TextDecoder().decode(pong.payload));
+  } while (pongs.at(-1) !== "");
+  strictEqual(["", "are you there,"].includes(pongs.join()), true, pongs.join());
+  await connection.send("x");
+  strictEqual(await client.text(1), "x");
+});
+
+Deno.test("a ping is answered while nothing else goes on", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using _connection = await guest.accept();
+  for (const text of ["a", "", "z".repeat(125)]) {
+    await client.send(frame(FIN | OP.ping, text));
+    const pong = await client.frame();
+    strictEqual(pong?.opcode, OP.pong);
+    strictEqual(new TextDecoder().decode(pong.payload), text);
+  }
+});
+
+Deno.test("many bytes arrive as they were sent, both ways at once", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  const [up, down] = [noise(24 << 20, 1), noise(24 << 20, 2)];
+  const sizes = [1, 125, 126, 65535, 65536, 300_000, 7, 1_500_000];
+  async function sendUp(): Promise<void> {
+    let turn = 0;
+    for (let at = 0; at < up.length;) {
+      const size = sizes[turn++ % sizes.length] ?? 1;
+      await client.send(frame(FIN | OP.binary, up.subarray(at, at + size)));
+      at += size;
+    }
+  }
+  const [heardUp, heardDown] = await Promise.all([
+    connection.bytes(up.length),
+    client.bytes(down.length),
+    sendUp(),
+    connection.send(down),
+  ]);
+  strictEqual(await digest(new Uint8Array(heardUp)), await digest(up));
+  strictEqual(await digest(heardDown), await digest(down));
+});
+
+Deno.test("the ws package and Deno's own client speak to it", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  guest.echo();
+  const url = `ws://127.0.0.1:${daemon.port}/v1/tcp?port=${guest.port}`;
+  const headers = { authorization: `Bearer ${daemon.token}` };
+  {
+    const client = new WsClient(url, { headers });
+    const opened = Promise.withResolvers<void>();
+    const heard = Promise.withResolvers<string>();
+    const closed = Promise.withResolvers<number>();
+    client.on("open", () => opened.resolve());
+    client.on("error", opened.reject);
+    client.on("message", (data: Uint8Array) => heard.resolve(new TextDecoder().decode(data)));
+    client.on("close", (code: number) => closed.resolve(code));
+    await within("the ws package's tunnel", opened.promise);
+    client.send(new TextEncoder().encode("through ws"));
+    strictEqual(await within("an echo", heard.promise), "through ws");
+    client.close(1000);
+    strictEqual(await within("the close", closed.promise), 1000);
+  }
+  const client = new WebSocket(url, { headers });
+  client.binaryType = "arraybuffer";
+  const heard = Promise.withResolvers<string>();
+  const closed = Promise.withResolvers<number>();
+  client.onopen = () => client.send(new TextEncoder().encode("through deno"));
+  client.onmessage = ({ data }) => heard.resolve(new TextDecoder().decode(data as ArrayBuffer));
+  client.onclose = ({ code }) => closed.resolve(code);
+  client.onerror = () => heard.reject(new Error("Cannot open the tunnel"));
+  strictEqual(await within("an echo", heard.promise), "through deno");
+  client.close(1000);
+  strictEqual(await within("the close", closed.promise), 1000);
+});

@@ -1,0 +1,205 @@
+/**
+ * A second implementation of `Noise_KK_25519_ChaChaPoly_BLAKE2s`, the caller's side, after the text of the
+ * specification (revision 34) and with primitives that the daemon does not use.
+ *
+ * @module
+ */
+
+import { chacha20poly1305 } from "@noble/ciphers/chacha.js";
+import { x25519 } from "@noble/curves/ed25519.js";
+import { blake2s } from "@noble/hashes/blake2.js";
+import { hmac } from "@noble/hashes/hmac.js";
+import type { Daemon } from "./daemon.ts";
+
+type Bytes = Uint8Array;
+
+const PROTOCOL = "Noise_KK_25519_ChaChaPoly_BLAKE2s";
+const encoder = new TextEncoder();
+
+function joined(...parts: readonly Bytes[]): Uint8Array<ArrayBuffer> {
+  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    whole.set(part, at);
+    at += part.length;
+  }
+  return whole;
+}
+
+/** Section 4.3. */
+function hkdf(key: Bytes, material: Bytes): [Bytes, Bytes] {
+  const temp = hmac(blake2s, key, material);
+  const one = hmac(blake2s, temp, new Uint8Array([1]));
+  return [one, hmac(blake2s, temp, joined(one, new Uint8Array([2])))];
+}
+
+/** Section 5.1. */
+class CipherState {
+  readonly #key: Bytes;
+  #counter = 0n;
+
+  constructor(key: Bytes) {
+    this.#key = key;
+  }
+
+  seal(data: Bytes, plain: Bytes): Uint8Array<ArrayBuffer> {
+    return joined(chacha20poly1305(this.#key, this.#nonce(), data).encrypt(plain));
+  }
+
+  open(data: Bytes, sealed: Bytes): Uint8Array<ArrayBuffer> {
+    return joined(chacha20poly1305(this.#key, this.#nonce(), data).decrypt(sealed));
+  }
+
+  #nonce(): Bytes {
+    const nonce = new Uint8Array(12);
+    new DataView(nonce.buffer).setBigUint64(4, this.#counter++, true);
+    return nonce;
+  }
+}
+
+/** Who speaks: the caller's secret, the VM's public key, and the prologue. */
+export interface CallerKeys {
+  readonly secret: Bytes;
+  readonly vmPublicKey: Bytes;
+  readonly prologue: Bytes;
+  /** For vectors only. */
+  readonly ephemeral?: Bytes;
+}
+
+/** Messages after the handshake. */
+export class Session {
+  readonly #sending: CipherState;
+  readonly #receiving: CipherState;
+  /** What the daemon's handshake message carried. */
+  readonly payload: Bytes;
+  /** The handshake's hash. */
+  readonly hash: Bytes;
+
+  /** See {@link Handshake.finish}. */
+  constructor(sending: Bytes, receiving: Bytes, payload: Bytes, hash: Bytes) {
+    this.#sending = new CipherState(sending);
+    this.#receiving = new CipherState(receiving);
+    this.payload = payload;
+    this.hash = hash;
+  }
+
+  /** The next message to the daemon. */
+  seal(plain: Bytes | string): Uint8Array<ArrayBuffer> {
+    const bytes = typeof plain === "string" ? encoder.encode(plain) : plain;
+    return this.#sending.seal(new Uint8Array(0), bytes);
+  }
+
+  /** Opens the next message of the daemon; throws when it is not. */
+  open(sealed: Bytes): Uint8Array<ArrayBuffer> {
+    return this.#receiving.open(new Uint8Array(0), sealed);
+  }
+}
+
+/** The initiator's side of the handshake: `-> e, es, ss` and `<- e, ee, se`. */
+export class Handshake {
+  readonly #keys: CallerKeys;
+  readonly #ephemeral: Bytes;
+  #hash: Bytes;
+  #chain: Bytes;
+  #cipher: CipherState | undefined;
+
+  /** Begins. */
+  constructor(keys: CallerKeys) {
+    this.#keys = keys;
+    this.#ephemeral = keys.ephemeral ?? x25519.utils.randomSecretKey();
+    // Longer than a hash, the name is hashed; then the prologue and both static keys are mixed in.
+    this.#hash = blake2s(encoder.encode(PROTOCOL));
+    this.#chain = this.#hash;
+    this.#mixHash(keys.prologue);
+    this.#mixHash(x25519.getPublicKey(keys.secret));
+    this.#mixHash(keys.vmPublicKey);
+  }
+
+  /** The first message, with a payload. */
+  first(payload: Bytes = new Uint8Array(0)): Uint8Array<ArrayBuffer> {
+    const { secret, vmPublicKey } = this.#keys;
+    const ephemeral = x25519.getPublicKey(this.#ephemeral);
+    this.#mixHash(ephemeral);
+    this.#mixKey(x25519.getSharedSecret(this.#ephemeral, vmPublicKey));
+    this.#mixKey(x25519.getSharedSecret(secret, vmPublicKey));
+    return joined(ephemeral, this.#seal(payload));
+  }
+
+  /** Reads the answer. Throws when it is not the VM's. */
+  finish(answer: Bytes): Session {
+    const { secret } = this.#keys;
+    const theirs = answer.subarray(0, 32);
+    this.#mixHash(theirs);
+    this.#mixKey(x25519.getSharedSecret(this.#ephemeral, theirs));
+    this.#mixKey(x25519.getSharedSecret(secret, theirs));
+    const sealed = answer.subarray(32);
+    if (this.#cipher === undefined) throw new Error("Cannot finish: nothing was begun");
+    const payload = this.#cipher.open(this.#hash, sealed);
+    this.#mixHash(sealed);
+    const [sending, receiving] = hkdf(this.#chain, new Uint8Array(0));
+    return new Session(sending, receiving, payload, this.#hash);
+  }
+
+  #seal(plain: Bytes): Bytes {
+    if (this.#cipher === undefined) throw new Error("Cannot seal: there is no key");
+    const sealed = this.#cipher.seal(this.#hash, plain);
+    this.#mixHash(sealed);
+    return sealed;
+  }
+
+  #mixHash(data: Bytes): void {
+    this.#hash = blake2s(joined(this.#hash, data));
+  }
+
+  #mixKey(material: Bytes): void {
+    const [chain, key] = hkdf(this.#chain, material);
+    this.#chain = chain;
+    this.#cipher = new CipherState(key);
+  }
+}
+
+/** The prologue that names the guest's port. */
+export function portPrologue(port: number): Uint8Array<ArrayBuffer> {
+  const text = encoder.encode(`microvms-tunnel\0${PROTOCOL}\x002\0/v1/tcp\0`);
+  return joined(text, new Uint8Array([port >> 8, port & 0xff]));
+}
+
+/** What the caller's first transport message says under that prologue. */
+export const READY = "microvms-tunnel-ready";
+
+/** A VM and its caller, and the run hook's part that tells the VM so. */
+export class Pair {
+  readonly #seed = x25519.utils.randomSecretKey();
+  /** The caller's secret. */
+  readonly secret: Bytes = x25519.utils.randomSecretKey();
+
+  /** The run hook's keys, by their wire names. */
+  get payload(): Record<string, string> {
+    return {
+      identity_seed: this.#seed.toBase64(),
+      identity_host_public_key: x25519.getPublicKey(this.secret).toBase64(),
+    };
+  }
+
+  /** The VM's seed, as the payload says it. */
+  get seed(): string {
+    return this.#seed.toBase64();
+  }
+
+  /** A handshake under a prologue. */
+  handshake(prologue: Bytes = new Uint8Array(0), secret: Bytes = this.secret): Handshake {
+    return new Handshake({ secret, vmPublicKey: x25519.getPublicKey(this.#seed), prologue });
+  }
+}
+
+/** Bootstraps a daemon with the keys of a new pair. */
+export async function bootstrapPair(daemon: Daemon): Promise<Pair> {
+  const pair = new Pair();
+  const token = crypto.randomUUID();
+  const payload = JSON.stringify({ agent_token: token, ...pair.payload });
+  const answer = await daemon.hook("run", { runHookPayload: payload });
+  await answer.body?.cancel();
+  if (answer.status !== 200) throw new Error(`Cannot bootstrap: ${answer.status}`);
+  daemon.token = token;
+  return pair;
+}
