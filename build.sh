@@ -13,6 +13,8 @@ commands=(
   "run|run|set up, then become the daemon, on 127.0.0.1:9000 unless GUESTD_LISTEN says otherwise"
   "demo|run|a guided tour of a real daemon on a free port, which then serves until interrupted"
   "test|test|set up, then every test, Rust and TypeScript; with arguments: deno test with them, alone"
+  "bench|bench|measure the daemon against the kernel and OpenSSH; --quick, --only PART, --write into docs/"
+  "soak|bench|20,000 commands of mixed kinds from 32 clients, every output and exit compared"
   "check|check|format, lint, types, documentation, clippy; changes nothing"
   "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
   "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"

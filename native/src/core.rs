@@ -1,6 +1,7 @@
 //! One opened core: its threads, and the handles that TypeScript holds.
 
 use std::collections::HashMap;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,23 +10,26 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::clock::span_ns;
+use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
 use crate::process::reap;
 use crate::process::request::Request;
 use crate::process::spawner::{self, Spawner};
+use crate::process::spooler;
 use crate::process::standing;
+use crate::process::store::Store;
 use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::reactor::{self, Spans};
 use crate::tunnel::engine::Tunnels;
-use crate::wake::Wake;
+use crate::wake::{Kind, Wake};
 
 /// What the core is opened with.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct Settings<'a> {
     /// Captured per stream, in bytes.
     pub capture_bytes: u32,
     /// The stream's replay window, in bytes.
@@ -36,7 +40,12 @@ pub struct Settings {
     pub grace_secs: f64,
     /// See `linger_secs`.
     pub stdin_secs: f64,
+    /// Where captured output goes that is too much for memory.
+    pub spool: &'a str,
 }
+
+/// Captured output, of all execs, that is kept in memory, in bytes.
+const MEMORY_BYTES: u64 = 64 << 20;
 
 /// Threads for calls that may hang, and how many such calls may wait.
 const JOBS: (usize, usize) = (4, 64);
@@ -55,8 +64,11 @@ pub struct Core {
     census: Sender<census::Order>,
     /// For calls that may hang.
     pub jobs: Jobs,
+    /// Files and trees on their way.
+    pub transfers: Transfers,
     /// WebSockets relayed to ports of the guest.
     pub tunnels: Tunnels,
+    store: Arc<Store>,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     tables: Mutex<HashMap<u32, Vec<u8>>>,
     next_id: AtomicU32,
@@ -65,7 +77,8 @@ pub struct Core {
 impl Core {
     /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
     /// processes of the same user, for it holds the token, and it stands as [`standing`] says.
-    pub fn open(settings: Settings) -> Result<Self, Errno> {
+    pub fn open(settings: Settings<'_>) -> Result<Self, Errno> {
+        crate::abi::heap::bound();
         let of_thread = |error: std::io::Error| {
             Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN))
         };
@@ -82,11 +95,18 @@ impl Core {
             grace_ns: span(settings.grace_secs),
             stdin_ns: span(settings.stdin_secs),
         };
+        let store = Store::new(MEMORY_BYTES, Path::new(settings.spool));
+        let to_tell = Arc::clone(&wake);
+        spooler::start(Arc::clone(&store), Arc::clone(&table), move |errno| {
+            to_tell.notify(Kind::SpoolFailed, errno.raw_os_error() as u32);
+        })
+        .map_err(of_thread)?;
         let desk = Desk::new(census.clone());
         reactor::start(
             Arc::clone(&mailbox),
             Arc::clone(&wake),
             desk,
+            Arc::clone(&store),
             spans,
             child_exits,
         )?;
@@ -99,9 +119,11 @@ impl Core {
                 capture: settings.capture_bytes as usize,
                 window: u64::from(settings.window_bytes),
             },
+            store: Arc::clone(&store),
         })
         .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
+        let transfers = Transfers::new(Arc::clone(&wake));
         let tunnels = Tunnels::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
@@ -111,7 +133,9 @@ impl Core {
             spawner,
             census,
             jobs,
+            transfers,
             tunnels,
+            store,
             streams,
             tables,
             next_id,
@@ -189,6 +213,7 @@ impl Core {
     pub fn close(&self) {
         self.send(Command::Stop);
         self.tunnels.stop();
+        self.store.close();
         self.wake.close();
     }
 

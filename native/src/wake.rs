@@ -16,6 +16,8 @@ pub enum Kind {
     Readable = 3,
     /// Orphans may wait to be reaped on the main thread.
     Orphans = 4,
+    /// Captured output could not be spooled and stays in memory; `token` is the errno.
+    SpoolFailed = 5,
 }
 
 /// One event as it lies in the caller's buffer.

@@ -32,6 +32,9 @@ command_check() {
   checked "cargo fmt" "$cargo" fmt --manifest-path native/Cargo.toml --check
   checked "cargo clippy" "$cargo" clippy --quiet --locked --all-targets --manifest-path native/Cargo.toml \
     --target-dir target -- -D warnings
+  checked "cargo fmt, load driver" "$cargo" fmt --manifest-path tests/bench/Cargo.toml --check
+  checked "cargo clippy, load driver" "$cargo" clippy --quiet --locked --all-targets \
+    --manifest-path tests/bench/Cargo.toml --target-dir target -- -D warnings
   if command -v shellcheck >/dev/null; then checked "shellcheck" shell_lint; fi
   if command -v hadolint >/dev/null; then checked "hadolint" hadolint image/Dockerfile; fi
   [ ${#bad[@]} -eq 0 ] || { say "failed: $(IFS=,; echo "${bad[*]}")"; return 1; }

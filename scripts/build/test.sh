@@ -40,6 +40,8 @@ command_test() {
     suite cargo "$cargo" test --locked --quiet --manifest-path native/Cargo.toml --target-dir target
     say "testing the daemon"
     suite deno "$deno" test --frozen --allow-all
+    say "testing the load driver, and the daemon by its short soak"
+    suite driver "$cargo" test --locked --quiet --manifest-path tests/bench/Cargo.toml --target-dir target
     vm_part_of_test
   fi
   closing_line

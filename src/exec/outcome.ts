@@ -8,6 +8,8 @@ export interface CapturedOutput {
 
 /** How much captured output is decoded at a time, in bytes. */
 const PIECE_BYTES = 64 * 1024;
+/** And at first: mostly that is all, and large buffers keep the garbage collector busy. */
+const FIRST_BYTES = 1024;
 
 /**
  * The text of a poll response with its outcome, piece by piece: captured output is decoded as
@@ -25,11 +27,12 @@ export function* outcomePieces(head: OutcomeHead, exec: CapturedOutput): Generat
 /** A captured stream as the contents of a JSON string. */
 function* escaped(exec: CapturedOutput, stream: 0 | 1): Generator<string> {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  const piece = new Uint8Array(PIECE_BYTES);
+  let piece = new Uint8Array(FIRST_BYTES);
   for (let offset = 0;;) {
     const count = exec.output(stream, offset, piece);
     offset += count;
     const text = decoder.decode(piece.subarray(0, count), { stream: count > 0 });
+    if (count === FIRST_BYTES) piece = new Uint8Array(PIECE_BYTES);
     if (text !== "") yield JSON.stringify(text).slice(1, -1);
     if (count === 0) return;
   }

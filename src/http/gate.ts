@@ -29,5 +29,7 @@ function presentedToken(header: string | null): Uint8Array | undefined {
   const space = header.indexOf(" ");
   if (space === -1 || header.slice(0, space).toLowerCase() !== "bearer") return undefined;
   // Deno hands each byte of a header over as one char, so this restores what was on the wire.
-  return Uint8Array.from(header.slice(space + 1), (char) => char.charCodeAt(0));
+  const bytes = new Uint8Array(header.length - space - 1);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = header.charCodeAt(space + 1 + at);
+  return bytes;
 }

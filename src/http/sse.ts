@@ -49,20 +49,22 @@ export function writeOutputFrame(
 
 /** A `gap` frame. */
 export function gapFrame(gap: GapEvent): Uint8Array<ArrayBuffer> {
-  return frame("gap", { from: gap.from, to: gap.to });
+  return encoder.encode(
+    `event: gap\ndata: ${encodeJson({ from: gap.from, to: gap.to } satisfies GapEvent)}\n\n`,
+  );
 }
 
 /** The `exit` frame, with all five fields. */
 export function exitFrame(exit: ExitEvent): Uint8Array<ArrayBuffer> {
   const { exit_code, signal, truncated, writers_may_be_alive, offset } = exit;
-  return frame("exit", { exit_code, signal, truncated, writers_may_be_alive, offset });
+  // By hand, for every command ends with it: numbers, booleans and null read the same in JSON.
+  return encoder.encode(
+    `event: exit\ndata: {"exit_code":${exit_code},"signal":${signal},"truncated":${truncated},` +
+      `"writers_may_be_alive":${writers_may_be_alive},"offset":${offset}}\n\n`,
+  );
 }
 
 /** A comment that keeps a quiet stream alive. */
 export function keepaliveFrame(): Uint8Array<ArrayBuffer> {
   return encoder.encode(":\n\n");
-}
-
-function frame(event: string, data: GapEvent | ExitEvent): Uint8Array<ArrayBuffer> {
-  return encoder.encode(`event: ${event}\ndata: ${encodeJson(data)}\n\n`);
 }

@@ -19,9 +19,11 @@ export function cutTarget(url: string, host: string | null): Target | undefined 
   if (host !== null && host !== "" && !isAuthority(host)) return undefined;
   const afterScheme = url.indexOf("://") + 3;
   const rest = url.slice(afterScheme);
-  const authorityEnd = rest.search(/[/?#]/);
+  // Mostly the authority is the Host header, which was looked at just now.
+  const same = host !== null && host !== "" && rest.startsWith(`${host}/`);
+  const authorityEnd = same ? host.length : rest.search(/[/?#]/);
   const authority = authorityEnd === -1 ? rest : rest.slice(0, authorityEnd);
-  if (!isAuthority(authority)) return undefined;
+  if (!same && !isAuthority(authority)) return undefined;
   const target = rest.slice(authority.length);
   const question = target.indexOf("?");
   const path = question === -1 ? target : target.slice(0, question);

@@ -1,3 +1,4 @@
+import { errnoText } from "./errno.ts";
 import { FACTS_BYTES } from "./layout.ts";
 import { openLibrary, type Symbols } from "./library.ts";
 import { checked } from "./status.ts";
@@ -15,6 +16,10 @@ export interface CoreSettings {
   readonly graceSecs: number;
   /** From the arrival of a stdin write until it is given up, in seconds. */
   readonly stdinSecs: number;
+  /** Directory for captured output that is too much for memory. */
+  readonly spoolDir: string;
+  /** Called with what went wrong when such output has to stay in memory. */
+  readonly onSpoolFailed: (cause: string) => void;
 }
 
 /** What one reading of a stream gives at most, in bytes. */
@@ -28,7 +33,7 @@ export class Core {
   readonly wake: Wake;
   /** Where an exec's facts are written, for the moment of one call. */
   readonly facts: Uint8Array<ArrayBuffer> = new Uint8Array(FACTS_BYTES);
-  /** Where a stream's records are written, for the moment until they are encoded. */
+  /** Where records and captured output are written, for the moment until they are encoded. */
   readonly records: Uint8Array<ArrayBuffer> = new Uint8Array(RECORD_BYTES);
   readonly #events: Promise<void>;
 
@@ -43,11 +48,22 @@ export class Core {
   static open(path: string | URL, settings: CoreSettings): Core {
     const { symbols } = openLibrary(path);
     const { captureBytes, windowBytes, lingerSecs, graceSecs, stdinSecs } = settings;
+    const spool = new TextEncoder().encode(settings.spoolDir);
     checked(
       "open the native core",
-      symbols.guestd_open(captureBytes, windowBytes, lingerSecs, graceSecs, stdinSecs),
+      symbols.guestd_open(
+        captureBytes,
+        windowBytes,
+        lingerSecs,
+        graceSecs,
+        stdinSecs,
+        spool,
+        spool.length,
+      ),
     );
-    return new Core(symbols);
+    const core = new Core(symbols);
+    core.wake.onSpoolFailed((errno) => settings.onSpoolFailed(errnoText(errno)));
+    return core;
   }
 
   /** Waits for an operation that `start` begins under the token it is given. */
@@ -93,6 +109,11 @@ export class Core {
   /** SIGKILL to every group at once. */
   async killAll(): Promise<void> {
     await this.operation((token) => this.symbols.guestd_kill_all(token));
+  }
+
+  /** Gives memory back that is not needed just now; takes a few milliseconds. */
+  trim(): void {
+    this.symbols.guestd_trim();
   }
 
   /** Writes everything to disk and powers the guest off. Throws `NativeError` if it cannot. */

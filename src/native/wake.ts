@@ -5,7 +5,13 @@ const EVENT_BYTES = 24;
 const EVENTS = 128;
 
 /** What an event is about: `Kind` in `native/src/wake.rs`. */
-export const EventKind = { operation: 1, published: 2, readable: 3, orphans: 4 } as const;
+export const EventKind = {
+  operation: 1,
+  published: 2,
+  readable: 3,
+  orphans: 4,
+  spoolFailed: 5,
+} as const;
 
 /** How an operation ended. */
 export interface Result {
@@ -25,6 +31,7 @@ export class Wake {
   readonly #symbols: Symbols;
   readonly #operations = new Map<number, (result: Result) => void>();
   readonly #listeners = new Map<number, Map<number, () => void>>();
+  #spoolFailed: (errno: number) => void = () => {};
   #nextToken = 0;
 
   /** Events of an opened core. */
@@ -66,6 +73,11 @@ export class Wake {
     listeners.set(token, listener);
   }
 
+  /** Calls `listener` with the errno when captured output begins to stay in memory for want of a file. */
+  onSpoolFailed(listener: (errno: number) => void): void {
+    this.#spoolFailed = listener;
+  }
+
   /** Takes a listener out. */
   ignore(kind: number, token: number): void {
     this.#listeners.get(kind)?.delete(token);
@@ -74,6 +86,7 @@ export class Wake {
   #dispatch(view: DataView, at: number): void {
     const kind = view.getUint32(at, true);
     const token = view.getUint32(at + 4, true);
+    if (kind === EventKind.spoolFailed) return this.#spoolFailed(token);
     if (kind !== EventKind.operation) {
       try {
         this.#listeners.get(kind)?.get(token)?.();

@@ -47,15 +47,18 @@ export interface TunnelRequest {
  */
 export class Tunnels {
   readonly #options: TunnelsOptions;
-  readonly #upgrade: Upgrade;
+  readonly #upgrade: Upgrade | undefined;
   readonly #live = new Set<NativeTunnel>();
   #hasIdentity = false;
   #closing = false;
 
-  /** Throws when this Deno cannot hand out a connection. */
+  /** A Deno that cannot hand out a connection is said; all but the tunnels is served then. */
   constructor(options: TunnelsOptions) {
     this.#options = options;
     this.#upgrade = findUpgrade();
+    if (this.#upgrade === undefined) {
+      options.log.error("this Deno has no raw upgrade: tunnels fail", { deno: Deno.version.deno });
+    }
   }
 
   /** How many there are. */
@@ -69,8 +72,9 @@ export class Tunnels {
     this.#hasIdentity = true;
   }
 
-  /** Upgrades a request; the answer must be returned to the server as it is. */
+  /** Upgrades a request; the answer must be returned to the server as it is. Throws where it cannot. */
   open({ request, remote, head, query }: TunnelRequest): Response {
+    if (this.#upgrade === undefined) throw new Error("Cannot upgrade: Deno has no raw upgrade");
     const { conn, response } = this.#upgrade(request);
     this.#serve(conn, remote, head, query).catch((error: unknown) => {
       const kind = error instanceof Error ? error.name : typeof error;

@@ -3,7 +3,8 @@ import { WebSocket as WsClient } from "ws";
 import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
-import { TunnelClient } from "../support/tunnel_client.ts";
+import { request } from "../support/raw_http.ts";
+import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 
 /** Bytes that are told apart wherever they are cut. */
@@ -151,4 +152,48 @@ Deno.test("the ws package and Deno's own client speak to it", async () => {
   strictEqual(await within("an echo", heard.promise), "through deno");
   client.close(1000);
   strictEqual(await within("the close", closed.promise), 1000);
+});
+
+Deno.test("a connection that has served requests before is upgraded like a new one", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using connection = await daemon.connect();
+  for (let turn = 0; turn < 3; turn++) {
+    strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+  }
+  await connection.send(request("GET", `/v1/tcp?port=${guest.port}`, [
+    ["Authorization", `Bearer ${daemon.token}`],
+    ["Connection", "Upgrade"],
+    ["Upgrade", "websocket"],
+    ["Sec-WebSocket-Key", SAMPLE_KEY],
+  ]));
+  strictEqual((await connection.head()).status, 101);
+  using accepted = await guest.accept();
+  await connection.send(frame(FIN | OP.binary, "up"));
+  strictEqual(await accepted.text(2), "up");
+  await accepted.send("down");
+  deepStrictEqual(await connection.more(), new Uint8Array([0x82, 4, 100, 111, 119, 110]));
+});
+
+Deno.test("a daemon that listens on all addresses relays for each of them", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_LISTEN: "[::]:0" } });
+  using guest = new Guest();
+  guest.echo();
+  for (const host of ["127.0.0.1", "[::1]"]) {
+    const client = new WebSocket(`ws://${host}:${daemon.port}/v1/tcp?port=${guest.port}`, {
+      headers: { authorization: `Bearer ${daemon.token}` },
+    });
+    client.binaryType = "arraybuffer";
+    const heard = Promise.withResolvers<string>();
+    const closed = Promise.withResolvers<void>();
+    client.onopen = () => client.send(new TextEncoder().encode(host));
+    client.onmessage = ({ data }) => heard.resolve(new TextDecoder().decode(data as ArrayBuffer));
+    client.onclose = ({ code }) => {
+      heard.reject(new Error(`Cannot go on: closed with ${code}`));
+      closed.resolve();
+    };
+    strictEqual(await within(`an echo by ${host}`, heard.promise), host);
+    client.close();
+    await within("the close", closed.promise);
+  }
 });

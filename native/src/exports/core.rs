@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{CORE, with_core};
-use crate::abi::{ABI_VERSION, bytes_mut, guard};
+use crate::abi::{ABI_VERSION, BAD_LAYOUT, bytes, bytes_mut, guard};
 use crate::core::{Core, Settings};
 use crate::process::reap;
 use crate::reactor::mailbox::Command;
@@ -15,16 +15,27 @@ pub extern "C" fn guestd_abi_version() -> u32 {
     ABI_VERSION
 }
 
-/// Opens the core. Bytes and seconds as in [`Settings`]. `-EBUSY` if one is open.
+/// Opens the core. Bytes, seconds and the spool's directory as in [`Settings`]. `-EBUSY` if one is
+/// open.
+///
+/// # Safety
+/// `spool` is null or points to `spool_len` bytes that stay unchanged until this returns.
 #[unsafe(no_mangle)]
-pub extern "C" fn guestd_open(
+pub unsafe extern "C" fn guestd_open(
     capture_bytes: u32,
     window_bytes: u32,
     linger_secs: f64,
     grace_secs: f64,
     stdin_secs: f64,
+    spool: *const u8,
+    spool_len: u32,
 ) -> i32 {
+    // SAFETY: bytes demands what this function demands of its caller.
+    let spool = unsafe { bytes(spool, spool_len) };
     guard(|| {
+        let Ok(spool) = std::str::from_utf8(spool) else {
+            return BAD_LAYOUT;
+        };
         let mut slot = CORE.write().unwrap_or_else(PoisonError::into_inner);
         if slot.is_some() {
             return -libc::EBUSY;
@@ -35,6 +46,7 @@ pub extern "C" fn guestd_open(
             linger_secs,
             grace_secs,
             stdin_secs,
+            spool,
         };
         match Core::open(settings) {
             Ok(core) => {

@@ -79,7 +79,8 @@ pub unsafe extern "C" fn guestd_exec_facts(exec: u32, out: *mut u8, len: u32) ->
     })
 }
 
-/// Copies captured bytes of a stream (0 stdout, 1 stderr) from `offset`. Returns their number.
+/// Copies captured bytes of a stream (0 stdout, 1 stderr) from `offset`. Returns their number, or
+/// an errno of the file that they were spooled to.
 ///
 /// # Safety
 /// `out` points to `len` bytes that nobody else uses until this returns.
@@ -102,7 +103,10 @@ pub unsafe extern "C" fn guestd_exec_output(
         } else {
             Stream::Stderr
         };
-        exec.state().log.capture(stream).read(offset as usize, out) as i32
+        match exec.state().log.read_captured(stream, offset as usize, out) {
+            Ok(count) => count as i32,
+            Err(errno) => -errno.raw_os_error(),
+        }
     })
 }
 

@@ -80,6 +80,15 @@ pub extern "C" fn guestd_is_ignored(signal: i32) -> i32 {
     guard(|| i32::from(reap::is_ignored(signal)))
 }
 
+/// Gives memory back that is not needed just now. Takes a few milliseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_trim() -> i32 {
+    guard(|| {
+        crate::abi::resident::trim();
+        0
+    })
+}
+
 /// Writes everything to disk and powers the guest off. Returns only when that failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_power_off() -> i32 {

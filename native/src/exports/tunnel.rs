@@ -28,9 +28,11 @@ pub unsafe extern "C" fn guestd_tunnel_open(
     // SAFETY: bytes demands what this function demands of its caller.
     let host = unsafe { bytes(host, len) };
     with_core(|core| {
-        let ip: Option<IpAddr> = std::str::from_utf8(host)
+        // An IPv6 address may name its scope, which counts for nothing here.
+        let address = std::str::from_utf8(host)
             .ok()
-            .and_then(|ip| ip.parse().ok());
+            .and_then(|text| text.split('%').next());
+        let ip: Option<IpAddr> = address.and_then(|text| text.parse().ok());
         let ports = (
             u16::try_from(host_port),
             u16::try_from(local_port),

@@ -1,7 +1,12 @@
 //! All output of one exec: captured for the poll, in a window for the stream, and who reads it.
 
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
 use super::capture::Capture;
 use super::ring::{Ring, Stream};
+use super::store::{Extent, Store};
 
 /// How far the window grows for an attached reader that lags behind, in bytes.
 pub const LAG_BYTES: u64 = 8 << 20;
@@ -13,6 +18,15 @@ pub struct Sizes {
     pub capture: usize,
     /// Replay window of the stream.
     pub window: u64,
+}
+
+/// A part of a log that is being moved to the store's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A piece of what was captured of a stream.
+    Captured(Stream, usize),
+    /// The ring.
+    Ring,
 }
 
 /// A reader of the stream at its own cursor.
@@ -41,6 +55,7 @@ pub enum Next {
 /// Invariants:
 /// - `ring.end()` is the total published; it stands still once `ended`;
 /// - the ring holds the newest `window` bytes, and for an attached reader up to [`LAG_BYTES`];
+/// - the ring and the last pieces of the captures are in memory until `ended`, for they change;
 /// - `released` means that the captures are freed, and the ring too as soon as nobody reads.
 pub struct Log {
     captures: [Capture; 2],
@@ -55,9 +70,9 @@ pub struct Log {
 
 impl Log {
     /// An empty log.
-    pub fn new(sizes: Sizes) -> Self {
-        let captures = [Capture::new(sizes.capture), Capture::new(sizes.capture)];
-        let (ring, readers) = (Ring::default(), Vec::new());
+    pub fn new(sizes: Sizes, store: &Arc<Store>) -> Self {
+        let captures = [(); 2].map(|()| Capture::new(sizes.capture, store));
+        let (ring, readers) = (Ring::new(store), Vec::new());
         Self {
             captures,
             ring,
@@ -118,10 +133,15 @@ impl Log {
             let from = std::mem::replace(&mut reader.cursor, start);
             return Next::Gap(from, start);
         }
-        if let Some((stream, count)) = self.ring.read(reader.cursor, out) {
-            let offset = reader.cursor;
-            reader.cursor += count as u64;
-            return Next::Output(stream, offset, count);
+        match self.ring.read(reader.cursor, out) {
+            Ok(Some((stream, count))) => {
+                let offset = reader.cursor;
+                reader.cursor += count as u64;
+                return Next::Output(stream, offset, count);
+            }
+            Ok(None) => {}
+            // A disk that cannot be read has lost them.
+            Err(_) => return Next::Gap(std::mem::replace(&mut reader.cursor, end), end),
         }
         if self.ended && reader.cursor >= end {
             return Next::End;
@@ -165,6 +185,41 @@ impl Log {
         }
     }
 
+    /// Bytes of memory that moving could free.
+    pub fn movable(&self) -> usize {
+        let captured: usize = self.captures.iter().map(Capture::held).sum();
+        captured + if self.ended { self.ring.capacity() } else { 0 }
+    }
+
+    /// Copies something that can be moved into `scratch`, and names it.
+    pub fn copy_movable(&self, scratch: &mut Vec<u8>) -> Option<Part> {
+        for stream in [Stream::Stdout, Stream::Stderr] {
+            let piece = self.capture(stream).copy_movable(self.ended, scratch);
+            if let Some(piece) = piece {
+                return Some(Part::Captured(stream, piece));
+            }
+        }
+        (self.ended && self.ring.copy_movable(scratch)).then_some(Part::Ring)
+    }
+
+    /// What was copied of `part` is in `extent` now.
+    pub fn moved(&mut self, part: Part, extent: Extent) {
+        match part {
+            Part::Captured(stream, piece) => self.captures[stream as usize].moved(piece, extent),
+            Part::Ring => self.ring.moved(extent),
+        }
+    }
+
+    /// Copies captured bytes of a stream from `offset` into `out`; returns their number.
+    pub fn read_captured(
+        &self,
+        stream: Stream,
+        offset: usize,
+        out: &mut [u8],
+    ) -> Result<usize, Errno> {
+        self.capture(stream).read(offset, out)
+    }
+
     /// What was captured of a stream.
     pub fn capture(&self, stream: Stream) -> &Capture {
         &self.captures[stream as usize]
@@ -203,10 +258,12 @@ mod tests {
     use super::*;
 
     fn log(window: u64) -> Log {
-        Log::new(Sizes {
-            capture: 100,
-            window,
-        })
+        log_in(&Store::new(u64::MAX, &std::env::temp_dir()), window)
+    }
+
+    fn log_in(store: &Arc<Store>, window: u64) -> Log {
+        let capture = 100;
+        Log::new(Sizes { capture, window }, store)
     }
 
     fn push(log: &mut Log, bytes: &[u8]) -> Vec<u32> {
@@ -276,6 +333,31 @@ mod tests {
         assert_eq!(log.next(2, &mut [0; 9]), Next::Gap(1, 3));
         assert_eq!(log.next(2, &mut [0; 9]), Next::End);
         assert_eq!(log.capture(Stream::Stdout).len(), 0);
+    }
+
+    #[test]
+    fn an_ended_log_is_moved_whole_and_reads_as_before() {
+        let store = Store::new(u64::MAX, &std::env::temp_dir());
+        let mut log = log_in(&store, 8);
+        push(&mut log, b"abcdefghijkl");
+        let mut scratch = Vec::new();
+        assert_eq!(log.copy_movable(&mut scratch), None);
+        log.end(|_| ());
+        while let Some(part) = log.copy_movable(&mut scratch) {
+            log.moved(part, store.put(&scratch).unwrap());
+        }
+        assert_eq!((log.movable(), store.used()), (0, 0));
+        let mut out = [0; 20];
+        assert_eq!(log.read_captured(Stream::Stdout, 0, &mut out), Ok(12));
+        assert_eq!(&out[..12], b"abcdefghijkl");
+        log.attach(1, 0);
+        assert_eq!(log.next(1, &mut out), Next::Gap(0, 4));
+        assert_eq!(log.next(1, &mut out), Next::Output(Stream::Stdout, 4, 8));
+        assert_eq!(&out[..8], b"efghijkl");
+        assert_eq!(log.next(1, &mut out), Next::End);
+        log.release();
+        log.detach(1);
+        assert_eq!(store.wait().freed.len(), 2);
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub mod reap;
 pub mod request;
 pub mod ring;
 pub mod spawner;
+pub mod spooler;
 pub mod stack;
 pub mod standing;
 mod stdin;
+pub mod store;

@@ -19,6 +19,8 @@ pub type Pipes = [Option<OwnedFd>; 2];
 
 /// The pipes are held back at most this long at a time, in nanoseconds.
 const HOLD_NS: u64 = 100_000_000;
+/// And this long while captured output is moved out of memory, in nanoseconds.
+const CROWDED_NS: u64 = 5_000_000;
 /// And this long in all per exec, in nanoseconds.
 const HOLD_TOTAL_NS: u64 = 1_000_000_000;
 /// A pipe that was full so often is enlarged.
@@ -111,23 +113,29 @@ impl Actor {
 
     fn hold_if_behind(&mut self, ctx: &mut Context) -> bool {
         let mut state = self.exec.state();
-        if state.published || state.log.has_room(READ_BYTES as u64) {
+        let crowded = ctx.store.is_crowded();
+        if state.published || (!crowded && state.log.has_room(READ_BYTES as u64)) {
             return false;
         }
+        let (most, cursors) = if crowded {
+            (CROWDED_NS, Vec::new())
+        } else {
+            (HOLD_NS, state.log.cursors())
+        };
         let left = HOLD_TOTAL_NS.saturating_sub(self.pacing.spent_ns);
         if left == 0 || ctx.draining || self.group.was_signalled() {
             return false;
         }
         state.log.held = true;
         let now = boottime_ns();
-        self.pacing.held = Some((now, state.log.cursors()));
+        self.pacing.held = Some((now, cursors));
         drop(state);
         self.pipes
             .iter()
             .flatten()
             .for_each(|pipe| ctx.poll.remove(pipe));
         ctx.timers
-            .set(self.id(), Timer::Hold, Some(now + left.min(HOLD_NS)));
+            .set(self.id(), Timer::Hold, Some(now + left.min(most)));
         true
     }
 

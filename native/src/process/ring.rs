@@ -1,6 +1,11 @@
 //! The stream's replay window: the newest bytes of both streams in one offset space.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
+
+use rustix::io::Errno;
+
+use super::store::{Claim, Extent, Store};
 
 /// Which of the two streams a byte came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,12 +23,14 @@ const FIRST_CAPACITY: usize = 4096;
 ///
 /// Invariants, kept by every method:
 /// - byte `offset` lies at `buffer[offset % buffer.len()]`; `buffer.len()` is 0 or a power of two
-///   and `end - start <= buffer.len()`;
+///   and `end - start <= buffer.len()`; once `stored` is set it takes the place of the buffer, and
+///   nothing is pushed any more;
 /// - `segments` is sorted; the first begins at or before `start`, each runs up to the next one,
 ///   the last up to `end`; neighbours differ in their stream. It is empty only if `start == end`.
-#[derive(Default)]
 pub struct Ring {
     buffer: Vec<u8>,
+    stored: Option<Extent>,
+    claim: Claim,
     segments: VecDeque<Segment>,
     start: u64,
     end: u64,
@@ -51,6 +58,19 @@ impl Segment {
 }
 
 impl Ring {
+    /// An empty ring.
+    pub fn new(store: &Arc<Store>) -> Self {
+        let (buffer, segments, stored) = Default::default();
+        Self {
+            buffer,
+            stored,
+            claim: store.claim(),
+            segments,
+            start: 0,
+            end: 0,
+        }
+    }
+
     /// The oldest offset that can still be read.
     pub fn start(&self) -> u64 {
         self.start
@@ -94,8 +114,30 @@ impl Ring {
         self.end = end;
     }
 
-    /// Reads at `offset` (inside `[start, end)`) as much of one stream as fits into `out`.
-    pub fn read(&self, offset: u64, out: &mut [u8]) -> Option<(Stream, usize)> {
+    /// Reads at `offset` (inside `[start, end)`) as much of one stream as fits into `out`. Errors:
+    /// the store's file cannot be read.
+    pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<Option<(Stream, usize)>, Errno> {
+        let Some((stream, until)) = self.run_at(offset) else {
+            return Ok(None);
+        };
+        let count = ((until - offset) as usize).min(out.len());
+        let at = self.index(offset);
+        let first = count.min(self.size() - at);
+        match &self.stored {
+            Some(extent) => {
+                extent.read(at, &mut out[..first])?;
+                extent.read(0, &mut out[first..count])?;
+            }
+            None => {
+                out[..first].copy_from_slice(&self.buffer[at..at + first]);
+                out[first..count].copy_from_slice(&self.buffer[..count - first]);
+            }
+        }
+        Ok(Some((stream, count)))
+    }
+
+    /// Which stream the byte at `offset` is of, and up to where those behind it are too.
+    fn run_at(&self, offset: u64) -> Option<(Stream, u64)> {
         if offset < self.start || offset >= self.end {
             return None;
         }
@@ -107,12 +149,23 @@ impl Ring {
             .segments
             .get(after)
             .map_or(self.end, |next| next.offset());
-        let count = ((until - offset) as usize).min(out.len());
-        let at = self.index(offset);
-        let first = count.min(self.buffer.len() - at);
-        out[..first].copy_from_slice(&self.buffer[at..at + first]);
-        out[first..count].copy_from_slice(&self.buffer[..count - first]);
-        Some((stream, count))
+        Some((stream, until))
+    }
+
+    /// Copies the buffer into `scratch`, to be moved; false if none is in memory.
+    pub fn copy_movable(&self, scratch: &mut Vec<u8>) -> bool {
+        scratch.clear();
+        scratch.extend_from_slice(&self.buffer);
+        !self.buffer.is_empty()
+    }
+
+    /// What was copied is in `extent` now. If the buffer was given up or changed its size
+    /// meanwhile, that is freed.
+    pub fn moved(&mut self, extent: Extent) {
+        if self.buffer.len() == extent.len() && !extent.is_empty() {
+            self.set_buffer(Vec::new());
+            self.stored = Some(extent);
+        }
     }
 
     /// Drops what lies before `keep_from` and gives back memory that a window of `window` bytes
@@ -121,6 +174,7 @@ impl Ring {
         self.evict(keep_from.min(self.end));
         let held = (self.end - self.start) as usize;
         let target = held.max(window).next_power_of_two();
+        // What is in the file stays as it is: there it costs no memory.
         if self.buffer.len() > target {
             self.resize(target);
         }
@@ -128,11 +182,10 @@ impl Ring {
 
     /// Forgets every byte; offsets stay.
     pub fn clear(&mut self) {
-        *self = Self {
-            start: self.end,
-            end: self.end,
-            ..Self::default()
-        };
+        self.start = self.end;
+        self.segments = VecDeque::new();
+        self.stored = None;
+        self.set_buffer(Vec::new());
     }
 
     fn evict(&mut self, keep_from: u64) {
@@ -170,7 +223,12 @@ impl Ring {
             buffer[to..to + run].copy_from_slice(&self.buffer[from..from + run]);
             offset += run as u64;
         }
+        self.set_buffer(buffer);
+    }
+
+    fn set_buffer(&mut self, buffer: Vec<u8>) {
         self.buffer = buffer;
+        self.claim.set(self.buffer.len());
     }
 
     fn copy_in(&mut self, bytes: &[u8]) {
@@ -181,7 +239,11 @@ impl Ring {
     }
 
     fn index(&self, offset: u64) -> usize {
-        offset as usize & (self.buffer.len() - 1)
+        offset as usize & (self.size() - 1)
+    }
+
+    fn size(&self) -> usize {
+        self.stored.as_ref().map_or(self.buffer.len(), Extent::len)
     }
 }
 
@@ -190,10 +252,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn ring() -> Ring {
+        Ring::new(&Store::new(u64::MAX, &std::env::temp_dir()))
+    }
+
     fn read_all(ring: &Ring, mut offset: u64, chunk: usize) -> Vec<(Stream, u8)> {
         let mut out = Vec::new();
         let mut buffer = vec![0; chunk];
-        while let Some((stream, count)) = ring.read(offset, &mut buffer) {
+        while let Some((stream, count)) = ring.read(offset, &mut buffer).unwrap() {
             out.extend(buffer[..count].iter().map(|byte| (stream, *byte)));
             offset += count as u64;
         }
@@ -202,11 +268,11 @@ mod tests {
 
     #[test]
     fn offsets_before_the_window_and_beyond_the_end_read_nothing() {
-        let mut ring = Ring::default();
+        let mut ring = ring();
         ring.push(Stream::Stdout, b"abcdef", 4);
         assert_eq!((ring.start(), ring.end()), (4, 6));
-        assert_eq!(ring.read(3, &mut [0; 4]), None);
-        assert_eq!(ring.read(6, &mut [0; 4]), None);
+        assert_eq!(ring.read(3, &mut [0; 4]), Ok(None));
+        assert_eq!(ring.read(6, &mut [0; 4]), Ok(None));
         assert_eq!(
             read_all(&ring, 4, 9),
             vec![(Stream::Stdout, b'e'), (Stream::Stdout, b'f')]
@@ -215,7 +281,7 @@ mod tests {
 
     #[test]
     fn cleared_keeps_its_offsets_and_no_memory() {
-        let mut ring = Ring::default();
+        let mut ring = ring();
         ring.push(Stream::Stderr, b"abc", 0);
         ring.clear();
         assert_eq!((ring.start(), ring.end(), ring.capacity()), (3, 3, 0));
@@ -227,8 +293,10 @@ mod tests {
             writes in prop::collection::vec((any::<bool>(), 0usize..9000, 0u64..20_000), 1..60),
             chunk in 1usize..5000,
             shrink_at in 0usize..60,
+            forget in 0u64..5000,
         ) {
-            let mut ring = Ring::default();
+            let store = Store::new(u64::MAX, &std::env::temp_dir());
+            let mut ring = Ring::new(&store);
             let mut model: Vec<(Stream, u8)> = Vec::new();
             let mut kept_from = 0u64;
             for (turn, (err, length, window)) in writes.into_iter().enumerate() {
@@ -244,6 +312,16 @@ mod tests {
                 prop_assert_eq!(ring.start(), kept_from);
                 prop_assert_eq!(&read_all(&ring, kept_from, chunk)[..], &model[kept_from as usize..]);
             }
+            // Moved to the file it reads the same, also when more of it is forgotten.
+            let mut scratch = Vec::new();
+            if ring.copy_movable(&mut scratch) {
+                ring.moved(store.put(&scratch).unwrap());
+                prop_assert_eq!((ring.capacity(), store.used()), (0, 0));
+            }
+            prop_assert_eq!(&read_all(&ring, kept_from, chunk)[..], &model[kept_from as usize..]);
+            let kept_from = (kept_from + forget).min(model.len() as u64);
+            ring.shrink(kept_from, 0);
+            prop_assert_eq!(&read_all(&ring, kept_from, chunk)[..], &model[kept_from as usize..]);
         }
     }
 }

@@ -20,6 +20,7 @@ use super::log::{Log, Sizes};
 use super::request::Request;
 use super::stack::Stack;
 use super::standing::Before;
+use super::store::Store;
 use crate::clock::epoch_secs;
 use crate::reactor::kin::own_children;
 use crate::reactor::mailbox::{Command, Mailbox};
@@ -47,6 +48,8 @@ pub struct Desk {
     pub before: Before,
     /// Sizes of what is kept of its output.
     pub sizes: Sizes,
+    /// Where that is kept.
+    pub store: Arc<Store>,
 }
 
 /// Threads that take orders as they come; starting is not faster with more.
@@ -209,7 +212,8 @@ fn start_child(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Re
     )?;
     // At once: as long as they are open here, a pipe that the child closed seems in use.
     drop(theirs);
-    let exec = Arc::new(Exec::new(id, child.pid, started_at, Log::new(desk.sizes)));
+    let log = Log::new(desk.sizes, &desk.store);
+    let exec = Arc::new(Exec::new(id, child.pid, started_at, log));
     desk.table.insert(&exec);
     let (reap, timeout_secs) = (request.reap, request.timeout_secs);
     let parts = Parts {

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use crate::clock::{Freeze, boottime_ns, wall_offset_ns};
 use crate::process::actor::{Actor, Waiter};
 use crate::process::reap;
+use crate::process::store::Store;
 use crate::wake::{Kind, Outbox, Wake};
 use census::Desk;
 use kin::Kin;
@@ -50,6 +51,7 @@ pub struct Context {
     pub(crate) wake: Outbox,
     pub(crate) desk: Desk,
     pub(crate) kin: Kin,
+    pub(crate) store: Arc<Store>,
     pub(crate) spans: Spans,
     pub(crate) draining: bool,
     pub(crate) scratch: Box<[u8]>,
@@ -87,6 +89,7 @@ pub fn start(
     mailbox: Arc<Mailbox>,
     wake: Arc<Wake>,
     desk: Desk,
+    store: Arc<Store>,
     spans: Spans,
     child_exits: OwnedFd,
 ) -> Result<JoinHandle<()>, Errno> {
@@ -102,6 +105,7 @@ pub fn start(
         wake: Outbox::new(wake),
         desk,
         kin: Kin::of_this_process(),
+        store,
         spans,
         draining,
         scratch,
@@ -274,6 +278,8 @@ impl Reactor {
                 self.context.wake.complete(token, 0, 0);
             }
             Command::Suspended => {
+                // What an earlier freeze took still counts.
+                self.look_at_clock();
                 self.freeze.suspended(wall_offset_ns());
                 self.look_at_clock();
             }

@@ -19,6 +19,7 @@ pub const QUICK: Settings = Settings {
     linger_secs: 0.3,
     grace_secs: 0.3,
     stdin_secs: 0.3,
+    spool: "/tmp",
 };
 
 /// An event: kind, token, status, value.
@@ -148,7 +149,7 @@ pub fn shell(script: &str) -> Request {
 
 pub fn captured(exec: &Exec, stream: Stream) -> String {
     let mut out = vec![0; 1 << 20];
-    let count = exec.state().log.capture(stream).read(0, &mut out);
+    let count = exec.state().log.capture(stream).read(0, &mut out).unwrap();
     String::from_utf8_lossy(&out[..count]).into_owned()
 }
 

@@ -1,7 +1,7 @@
 /** Opening, closing, waking: `native/src/exports/core.rs`. */
 export const CORE_SYMBOLS = {
   guestd_abi_version: { parameters: [], result: "u32" },
-  guestd_open: { parameters: ["u32", "u32", "f64", "f64", "f64"], result: "i32" },
+  guestd_open: { parameters: ["u32", "u32", "f64", "f64", "f64", "buffer", "u32"], result: "i32" },
   guestd_close: { parameters: [], result: "i32" },
   guestd_wait: { parameters: ["buffer", "u32"], result: "i32", nonblocking: true },
   guestd_reap_orphans: { parameters: [], result: "i32" },

@@ -104,6 +104,17 @@ impl Daemon {
         })
     }
 
+    /// The processes that it has not reaped: commands, and orphans that fell to it.
+    pub fn children(&self) -> Outcome<Vec<String>> {
+        let mut children = Vec::new();
+        for task in fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            // A thread may have ended since it was listed.
+            let list = fs::read_to_string(task?.path().join("children")).unwrap_or_default();
+            children.extend(list.split_whitespace().map(str::to_owned));
+        }
+        Ok(children)
+    }
+
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use crate::Outcome;
+use crate::{Failure, Outcome};
 
 const BUFFER_BYTES: usize = 256 << 10;
 /// No answer of the daemon takes this long but a stream, which sends keepalives.
@@ -19,6 +19,9 @@ enum Framing {
     Done,
 }
 
+/// Made anew where an answer said `Connection: close`, as Deno's server says behind a body that did
+/// not arrive in one piece with its head.
+///
 /// Invariant: `buffer[start..end]` was received and not yet used; `framing` is that of the body
 /// under way, `Done` between answers.
 pub struct Connection {
@@ -27,22 +30,31 @@ pub struct Connection {
     start: usize,
     end: usize,
     framing: Framing,
+    address: SocketAddr,
     head: String,
+    /// The answer under way said that no other follows on this connection.
+    closes: bool,
+}
+
+fn connect(address: SocketAddr) -> Outcome<TcpStream> {
+    let socket = TcpStream::connect(address)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    Ok(socket)
 }
 
 impl Connection {
     /// Connects; `token` goes with every request.
     pub fn open(address: SocketAddr, token: &str) -> Outcome<Self> {
-        let socket = TcpStream::connect(address)?;
-        socket.set_nodelay(true)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        socket.set_write_timeout(Some(PATIENCE))?;
         Ok(Self {
-            socket,
+            socket: connect(address)?,
             buffer: vec![0; BUFFER_BYTES],
             start: 0,
             end: 0,
             framing: Framing::Done,
+            address,
+            closes: false,
             head: format!("host: {address}\r\nauthorization: Bearer {token}\r\n"),
         })
     }
@@ -54,6 +66,10 @@ impl Connection {
         while self.read_body(&mut unread)? {
             unread.clear();
         }
+        if std::mem::take(&mut self.closes) {
+            self.socket = connect(self.address)?;
+            (self.start, self.end) = (0, 0);
+        }
         let body = body.unwrap_or_default();
         let length = match method {
             "GET" => String::new(),
@@ -61,8 +77,11 @@ impl Connection {
         };
         let head = &self.head;
         let request = format!("{method} {path} HTTP/1.1\r\n{head}{length}\r\n{body}");
-        self.socket.write_all(request.as_bytes())?;
-        self.read_head()
+        let told = |failure: Failure| Failure::from(format!("{method} {path}: {failure}"));
+        self.socket
+            .write_all(request.as_bytes())
+            .map_err(|error| told(error.into()))?;
+        self.read_head().map_err(told)
     }
 
     /// Sends a request and reads all of its answer.
@@ -135,6 +154,7 @@ impl Connection {
             let (name, value) = line.split_once(':').ok_or("a header without a colon")?;
             match name.to_ascii_lowercase().as_str() {
                 "content-length" => self.framing = Framing::Length(value.trim().parse()?),
+                "connection" => self.closes = value.trim().eq_ignore_ascii_case("close"),
                 "transfer-encoding" => self.framing = Framing::Chunked(None),
                 _ => {}
             }

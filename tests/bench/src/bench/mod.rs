@@ -65,15 +65,8 @@ pub fn run(root: &Path, scratch: &Path, plan: Plan, wanted: &str) -> Outcome<Vec
         say("OpenSSH is not installed: its column stays empty");
     }
     let want = |name: &str| name.contains(wanted);
-    if ["start to exit", "clients", "MiB of", "health"]
-        .iter()
-        .any(|part| want(part) || wanted.contains(part))
-    {
-        lines.extend(in_rounds(root, ssh.as_ref(), plan, &want)?);
-    }
-    if want("memory") || want("cold start") {
-        lines.extend(of_fresh_daemons(root, plan)?);
-    }
+    lines.extend(in_rounds(root, ssh.as_ref(), plan, &want)?);
+    lines.extend(of_fresh_daemons(root, plan, &want)?);
     Ok(lines)
 }
 
@@ -195,7 +188,7 @@ fn short_commands(
     Ok(())
 }
 
-fn of_fresh_daemons(root: &Path, plan: Plan) -> Outcome<Vec<Line>> {
+fn of_fresh_daemons(root: &Path, plan: Plan, want: &dyn Fn(&str) -> bool) -> Outcome<Vec<Line>> {
     let mut cold = Line::new("cold start to first health", Unit::Ms, Goal::AtMost(80.0));
     let mut idle = Line::new("idle memory", Unit::Mb, Goal::AtMost(45.0));
     let mut acked = Line::new("memory after 5,000 acked", Unit::Mb, Goal::AtMost(15.0));
@@ -204,28 +197,38 @@ fn of_fresh_daemons(root: &Path, plan: Plan) -> Outcome<Vec<Line>> {
         Unit::Mb,
         Goal::AtMost(120.0),
     );
-    for _ in 0..plan.rounds {
-        cold.ours.push(memory::cold_start(root)?);
+    if want(cold.name) {
+        for _ in 0..plan.rounds {
+            cold.ours.push(memory::cold_start(root)?);
+        }
     }
-    for turn in 0..plan.rounds.min(3) {
-        let (before, more) = memory::after_acked(root, plan.acked)?;
-        say(&format!(
-            "memory {}: idle {before:.1} MB, {more:.1} MB more when acked",
-            turn + 1
-        ));
-        idle.ours.push(before);
-        acked.ours.push(more);
+    if want(idle.name) || want(acked.name) {
+        for turn in 0..plan.rounds.min(3) {
+            let (before, more) = memory::after_acked(root, plan.acked)?;
+            let turn = turn + 1;
+            say(&format!(
+                "memory {turn}: idle {before:.1} MB, {more:.1} MB more when acked"
+            ));
+            idle.ours.push(before);
+            acked.ours.push(more);
+        }
     }
-    let begin = Instant::now();
-    unacked
-        .ours
-        .push(memory::with_unacked(root, plan.unacked, |done| {
-            if done % 50 == 0 {
-                say(&format!(
-                    "{done} unacked outputs after {:.0?}",
-                    begin.elapsed()
-                ));
-            }
-        })?);
-    Ok(vec![cold, idle, acked, unacked])
+    if want(unacked.name) {
+        let begin = Instant::now();
+        unacked
+            .ours
+            .push(memory::with_unacked(root, plan.unacked, |done| {
+                if done % 50 == 0 {
+                    say(&format!(
+                        "{done} unacked outputs after {:.0?}",
+                        begin.elapsed()
+                    ));
+                }
+            })?);
+    }
+    let lines = [cold, idle, acked, unacked];
+    Ok(lines
+        .into_iter()
+        .filter(|line| !line.ours.is_empty())
+        .collect())
 }

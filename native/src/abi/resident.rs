@@ -1,0 +1,83 @@
+//! Giving back memory that a burst or the start has left behind.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::fs;
+
+/// Gives free heap back, and unmaps pages of the program's files that only the start or a burst
+/// needed: what is still used is mapped again from the page cache at its next use. Returns the
+/// bytes of files that were looked at.
+pub fn trim() -> usize {
+    // SAFETY: malloc_trim takes a number and may be called at any time.
+    #[cfg(target_env = "gnu")]
+    unsafe {
+        libc::malloc_trim(0);
+    }
+    let mut looked_at = 0;
+    for (start, length) in clean_mappings() {
+        // SAFETY: MADV_DONTNEED demands that nobody minds losing what was written to the range:
+        // it is a file's mapping, not writable, and holds no page of its own. Whoever runs in it or
+        // reads it gets the same bytes again.
+        unsafe { libc::madvise(start as *mut c_void, length, libc::MADV_DONTNEED) };
+        looked_at += length;
+    }
+    looked_at
+}
+
+/// Mappings of files that cannot be written and of which no page differs from the file: relocated
+/// data looks alike but for its anonymous pages, and must stay.
+fn clean_mappings() -> Vec<(usize, usize)> {
+    let Ok(text) = fs::read_to_string("/proc/self/smaps") else {
+        return Vec::new();
+    };
+    let mut clean = Vec::new();
+    let mut file = None;
+    for line in text.lines() {
+        if let Some(mapping) = file_mapping(line) {
+            file = mapping;
+        } else if let (Some(range), Some(rest)) = (file, line.strip_prefix("Anonymous:")) {
+            if rest.trim() == "0 kB" {
+                clean.push(range);
+            }
+            file = None;
+        }
+    }
+    clean
+}
+
+/// What a line says that begins a mapping: its range if it is a file's and read-only, else nothing.
+/// `None` for a line that begins none.
+fn file_mapping(line: &str) -> Option<Option<(usize, usize)>> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let start = usize::from_str_radix(start, 16).ok()?;
+    let end = usize::from_str_radix(end, 16).ok()?;
+    let readable = words.next()?;
+    let file = words.nth(3).is_some_and(|path| path.starts_with('/'));
+    let wanted = file && readable.starts_with('r') && readable[1..].starts_with('-');
+    Some(wanted.then_some((start, end - start)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_unwritable_mappings_of_files_are_chosen() {
+        let text = "7f00-8f00 r-xp 00001000 fe:00 12 /usr/bin/deno";
+        assert_eq!(file_mapping(text), Some(Some((0x7f00, 0x1000))));
+        let data = "7f00-8f00 rw-p 00001000 fe:00 12 /usr/bin/deno";
+        assert_eq!(file_mapping(data), Some(None));
+        assert_eq!(file_mapping("7f00-8f00 r--p 00000000 00:00 0"), Some(None));
+        assert_eq!(file_mapping("Rss:     12 kB"), None);
+    }
+
+    #[test]
+    fn what_was_given_back_is_there_again() {
+        let before = clean_mappings();
+        assert!(!before.is_empty());
+        assert!(trim() > 0);
+        // This very code runs from such a mapping, and so does what it calls.
+        assert!(format!("{:?}", clean_mappings()).len() > 2);
+    }
+}

@@ -1,0 +1,324 @@
+//! Where captured output is kept: how much of it is in memory, and the file for the rest.
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open, unlink};
+use rustix::io::{Errno, pread, pwrite};
+
+/// Extents begin at multiples of this, so that the blocks of a freed one can be given back.
+const BLOCK: u64 = 4096;
+/// With nothing left to move, memory grows by so much until it is looked for again, in bytes.
+const NEXT_ALARM: u64 = 4 << 20;
+
+/// What the spooler thread is to do.
+#[derive(Default)]
+pub struct Orders {
+    /// Extents that nobody needs any more: where they begin, and their length.
+    pub freed: Vec<(u64, u64)>,
+    /// More is in memory than there should be.
+    pub crowded: bool,
+    /// Nothing more: end.
+    pub closed: bool,
+}
+
+/// Memory for captured output, and a file beyond it. The file is unlinked, only grows at its end,
+/// and has holes where extents were freed; once none is left it is cut to nothing.
+///
+/// Invariants: `used` is the sum of all claims; the file is written by the spooler thread alone;
+/// an extent's bytes do not change while it lives.
+pub struct Store {
+    limit: u64,
+    directory: PathBuf,
+    used: AtomicU64,
+    /// From this much in memory on the spooler is called.
+    alarm: AtomicU64,
+    file: OnceLock<OwnedFd>,
+    end: AtomicU64,
+    live: AtomicU64,
+    failing: AtomicBool,
+    orders: Mutex<Orders>,
+    called: Condvar,
+}
+
+impl Store {
+    /// A store that keeps up to `limit` bytes in memory and the rest in a file in `directory`.
+    pub fn new(limit: u64, directory: &Path) -> Arc<Self> {
+        Arc::new(Self {
+            limit,
+            directory: directory.to_owned(),
+            used: AtomicU64::new(0),
+            alarm: AtomicU64::new(limit),
+            file: OnceLock::new(),
+            end: AtomicU64::new(0),
+            live: AtomicU64::new(0),
+            failing: AtomicBool::new(false),
+            orders: Mutex::default(),
+            called: Condvar::new(),
+        })
+    }
+
+    /// Bytes in memory.
+    pub fn used(&self) -> u64 {
+        self.used.load(Relaxed)
+    }
+
+    /// How much is to be in memory at most, in bytes.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Whether there is half as much again in memory as there should be, and waiting will help.
+    pub fn is_crowded(&self) -> bool {
+        self.used() > self.limit / 2 * 3 && !self.failing.load(Relaxed)
+    }
+
+    /// Whether the file cannot be written: what is in memory then stays there.
+    pub fn set_failing(&self, failing: bool) {
+        self.failing.store(failing, Relaxed);
+    }
+
+    /// A claim on no memory yet.
+    pub fn claim(self: &Arc<Self>) -> Claim {
+        let store = Arc::clone(self);
+        Claim { store, bytes: 0 }
+    }
+
+    /// Writes `bytes` behind what is in the file. Called by the spooler thread alone.
+    pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<Extent, Errno> {
+        let file = match self.file.get() {
+            Some(file) => file,
+            None => {
+                let file = unnamed_file(&self.directory)?;
+                self.file.get_or_init(|| file)
+            }
+        };
+        let at = self.end.load(Relaxed);
+        let mut done = 0;
+        while done < bytes.len() {
+            match pwrite(file, &bytes[done..], at + done as u64) {
+                Ok(0) => return Err(Errno::NOSPC),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => {
+                    // What was written of it is given back: the next one begins at the same place.
+                    let _ = ftruncate(file, at);
+                    return Err(errno);
+                }
+            }
+        }
+        let length = bytes.len() as u64;
+        self.end
+            .store((at + length).next_multiple_of(BLOCK), Relaxed);
+        self.live.fetch_add(1, Relaxed);
+        let store = Arc::clone(self);
+        Ok(Extent { store, at, length })
+    }
+
+    /// Gives freed extents back to the file system. Called by the spooler thread alone.
+    pub fn give_back(&self, freed: &[(u64, u64)]) {
+        let Some(file) = self.file.get() else { return };
+        let count = freed.len() as u64;
+        if self.live.fetch_sub(count, Relaxed) == count {
+            self.end.store(0, Relaxed);
+            let _ = ftruncate(file, 0);
+            return;
+        }
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        for (at, length) in freed {
+            // Without holes, on a file system that knows none, the space returns with the last.
+            let _ = fallocate(file, hole, *at, length.next_multiple_of(BLOCK));
+        }
+    }
+
+    /// Waits for something to do, and takes it.
+    pub fn wait(&self) -> Orders {
+        let mut orders = self.orders();
+        while orders.freed.is_empty() && !orders.crowded && !orders.closed {
+            let waited = self.called.wait(orders);
+            orders = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+        let closed = orders.closed;
+        let taken = std::mem::take(&mut *orders);
+        orders.closed = closed;
+        taken
+    }
+
+    /// All that can be moved was: the next alarm is when there is clearly more again.
+    pub fn rest(&self) {
+        let next = self.used() + NEXT_ALARM;
+        self.alarm.store(next.max(self.limit), Relaxed);
+    }
+
+    /// Ends the spooler thread.
+    pub fn close(&self) {
+        self.orders().closed = true;
+        self.called.notify_one();
+    }
+
+    fn account(&self, before: u64, now: u64) {
+        if now > before {
+            let used = self.used.fetch_add(now - before, Relaxed) + (now - before);
+            if used > self.alarm.load(Relaxed) {
+                self.alarm.store(u64::MAX, Relaxed);
+                self.orders().crowded = true;
+                self.called.notify_one();
+            }
+        } else if now < before {
+            let used = self.used.fetch_sub(before - now, Relaxed) - (before - now);
+            if used < self.limit && self.alarm.load(Relaxed) != u64::MAX {
+                self.alarm.store(self.limit, Relaxed);
+            }
+        }
+    }
+
+    fn orders(&self) -> MutexGuard<'_, Orders> {
+        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Somebody's share of the memory. Dropping it gives it back.
+pub struct Claim {
+    store: Arc<Store>,
+    bytes: u64,
+}
+
+impl Claim {
+    /// Changes it to `bytes`.
+    pub fn set(&mut self, bytes: usize) {
+        let before = std::mem::replace(&mut self.bytes, bytes as u64);
+        self.store.account(before, self.bytes);
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        self.set(0);
+    }
+}
+
+/// Bytes in the file. Dropping it frees them.
+pub struct Extent {
+    store: Arc<Store>,
+    at: u64,
+    length: u64,
+}
+
+impl Extent {
+    /// Number of bytes.
+    pub fn len(&self) -> usize {
+        self.length as usize
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Fills `out` from `offset` on; there must be as many bytes.
+    pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), Errno> {
+        let file = self.store.file.get().ok_or(Errno::BADF)?;
+        let mut done = 0;
+        while done < out.len() {
+            let at = self.at + (offset + done) as u64;
+            match pread(file, &mut out[done..], at) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(count) => done += count,
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Extent {
+    fn drop(&mut self) {
+        self.store.orders().freed.push((self.at, self.length));
+        self.store.called.notify_one();
+    }
+}
+
+/// A file that has no name, or loses it at once.
+fn unnamed_file(directory: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDWR | OFlags::CLOEXEC;
+    let mode = Mode::RUSR | Mode::WUSR;
+    match open(directory, flags | OFlags::TMPFILE, mode) {
+        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
+        other => return other,
+    }
+    let own = rustix::process::getpid().as_raw_nonzero();
+    let mut number = 0u64;
+    loop {
+        let path = directory.join(format!(".guestd-spool-{own}-{number}"));
+        match open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode) {
+            Ok(file) => {
+                unlink(&path)?;
+                return Ok(file);
+            }
+            // What a daemon with this number left behind when it was killed just then.
+            Err(Errno::EXIST) if number < 100 => number += 1,
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn blocks(store: &Store) -> i64 {
+        rustix::fs::fstat(store.file.get().unwrap())
+            .unwrap()
+            .st_blocks
+    }
+
+    #[test]
+    fn extents_are_read_back_and_their_space_is_given_back() {
+        let store = Store::new(10, &std::env::temp_dir());
+        let extents: Vec<Extent> = (1..=3u8)
+            .map(|fill| store.put(&vec![fill; 100_000]).unwrap())
+            .collect();
+        let mut out = [0; 3];
+        for (extent, fill) in extents.iter().zip(1..) {
+            extent.read(99_997, &mut out).unwrap();
+            assert_eq!(out, [fill; 3]);
+        }
+        let full = blocks(&store);
+        let mut extents = extents.into_iter();
+        drop(extents.next_back());
+        let freed = store.wait().freed;
+        assert_eq!(freed.len(), 1);
+        store.give_back(&freed);
+        assert!(blocks(&store) < full);
+        drop(extents);
+        store.give_back(&store.wait().freed);
+        assert_eq!(blocks(&store), 0);
+        assert_eq!(store.put(b"x").unwrap().at, 0);
+    }
+
+    #[test]
+    fn a_directory_that_is_missing_is_an_error() {
+        let store = Store::new(10, Path::new("/nonexistent"));
+        assert_eq!(store.put(b"x").err(), Some(Errno::NOENT));
+    }
+
+    #[test]
+    fn claims_beyond_the_limit_call_once_until_all_was_moved() {
+        let store = Store::new(10, &std::env::temp_dir());
+        let (mut first, mut second) = (store.claim(), store.claim());
+        first.set(10);
+        assert!(!store.orders().crowded);
+        second.set(1);
+        assert!(std::mem::take(&mut store.orders().crowded));
+        second.set(5);
+        assert!(!store.orders().crowded);
+        store.rest();
+        drop(first);
+        assert_eq!(store.used(), 5);
+        second.set(11);
+        assert!(store.orders().crowded);
+    }
+}

@@ -1,0 +1,114 @@
+//! One client of the soak, which loses its connection now and then.
+
+use super::kinds::{Expected, stdin_body};
+use crate::client::Client;
+use crate::daemon::Daemon;
+use crate::sse::{Event, Events};
+use crate::{Failure, Outcome, json};
+
+/// A client and the daemon that it may connect to again.
+pub struct Seat<'a> {
+    daemon: &'a Daemon,
+    /// Its present connection.
+    pub client: Client,
+}
+
+impl<'a> Seat<'a> {
+    /// Connects.
+    pub fn new(daemon: &'a Daemon) -> Outcome<Self> {
+        let client = daemon.client()?;
+        Ok(Self { daemon, client })
+    }
+
+    /// Drops the connection, with whatever is under way on it, and makes another.
+    pub fn reconnect(&mut self) -> Outcome<()> {
+        self.client = self.daemon.client()?;
+        Ok(())
+    }
+
+    /// Writes to stdin.
+    pub fn stdin(&mut self, id: &str, bytes: &[u8], eof: bool) -> Outcome<()> {
+        let path = format!("/v1/exec/{id}/stdin");
+        let answer = self
+            .client
+            .expect("POST", &path, Some(&stdin_body(bytes, eof)))?;
+        match json::number(&answer, "written") {
+            Some(written) if written == bytes.len() as i64 => Ok(()),
+            _ => Err(format!("{id}: {} bytes not written: {answer}", bytes.len()).into()),
+        }
+    }
+
+    /// Follows the stream from where `seen` ends until its exit, which makes it true, or until
+    /// `most` bytes were added. Bytes must follow each other without a gap.
+    pub fn read_from(&mut self, id: &str, seen: &mut Vec<u8>, most: usize) -> Outcome<bool> {
+        let enough = seen.len().saturating_add(most);
+        let connection = &mut self.client.connection;
+        let path = format!("/v1/exec/{id}/stream?offset={}", seen.len());
+        let status = connection.request("GET", &path, None)?;
+        if status != 200 {
+            return Err(format!("{path} answered {status}").into());
+        }
+        let mut events = Events::default();
+        while seen.len() < enough {
+            match events.next(connection)? {
+                Some(Event::Output { offset, bytes, .. }) if offset == seen.len() as u64 => {
+                    seen.extend_from_slice(bytes);
+                }
+                Some(Event::Keepalive) => {}
+                Some(Event::Exit(exit)) if exit.offset == seen.len() as u64 => return Ok(true),
+                other => return Err(format!("{id}: after {} bytes {other:?}", seen.len()).into()),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Attaches to the stream, and is gone before it ends.
+    pub fn attach_and_vanish(&mut self, id: &str) -> Outcome<()> {
+        let path = format!("/v1/exec/{id}/stream");
+        self.client.connection.request("GET", &path, None)?;
+        self.reconnect()
+    }
+
+    /// A request that must be refused with `status` and `slug`.
+    pub fn expect_refusal(
+        &mut self,
+        method: &str,
+        path: &str,
+        body: Option<&str>,
+        status: u16,
+        slug: &str,
+    ) -> Outcome<()> {
+        let (got, answer) = self.client.connection.fetch(method, path, body)?;
+        if got == status && json::text(&answer, "error").as_deref() == Some(slug) {
+            return Ok(());
+        }
+        Err(format!("{method} {path} answered {got}: {answer}").into())
+    }
+
+    /// Waits for the outcome, acks it, and compares both answers with what was expected. A second
+    /// ack must be refused.
+    pub fn settle(&mut self, id: &str, expected: &Expected) -> Outcome<()> {
+        let polled = self.client.wait(id)?;
+        let acked = self.client.ack(id)?;
+        for ended in [polled, acked] {
+            let same = ended.code == expected.code
+                && ended.signal == expected.signal
+                && ended.stdout == expected.stdout
+                && ended.stderr == expected.stderr
+                && !ended.truncated;
+            if !same {
+                let (code, signal) = (ended.code, ended.signal);
+                let lengths = (ended.stdout.len(), ended.stderr.len());
+                return Err(Failure::from(format!(
+                    "{id}: ended with {code:?}, {signal:?}, {lengths:?} bytes, not as expected: \
+                     {:?}, {:?}, {:?}",
+                    expected.code,
+                    expected.signal,
+                    (expected.stdout.len(), expected.stderr.len())
+                )));
+            }
+        }
+        let path = format!("/v1/exec/{id}/ack");
+        self.expect_refusal("POST", &path, None, 409, "already_acked")
+    }
+}
