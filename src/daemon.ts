@@ -1,17 +1,18 @@
 import { Bootstrap } from "./bootstrap/bootstrap.ts";
 import { HookLog } from "./bootstrap/hook_log.ts";
 import type { Config } from "./config.ts";
+import type { DecodedRunHook } from "./contract/hooks.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
-import type { DecodedRunHook } from "./contract/hooks.ts";
+import { Files } from "./files/files.ts";
 import { DiskGauge } from "./guest/disk.ts";
 import { IdentityRepair } from "./guest/identity.ts";
 import { Quiet } from "./guest/quiet.ts";
 import { Listener } from "./http/listener.ts";
 import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
+import { fileRoutes } from "./http/routes/files.ts";
 import { hookRoutes } from "./http/routes/hooks.ts";
-import { pendingRoutes } from "./http/routes/pending.ts";
 import { StreamRoutes } from "./http/routes/stream.ts";
 import { systemRoutes } from "./http/routes/system.ts";
 import { tunnelRoutes } from "./http/routes/tunnel.ts";
@@ -54,10 +55,11 @@ export class Daemon {
   readonly #core: Core;
   readonly #registry: Registry;
   readonly #streams: StreamRoutes;
-  readonly #quiet: Quiet;
+  readonly #files: Files;
   readonly #router: Router;
   readonly #tunnels: Tunnels;
   readonly #identity: IdentityRepair;
+  readonly #quiet: Quiet;
   readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
   #ending = false;
@@ -110,6 +112,13 @@ export class Daemon {
       log,
     });
     const gauge = new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes);
+    this.#files = new Files({
+      core: this.#core,
+      limits,
+      spoolDir: config.spoolDir,
+      reserveBytes: config.diskReserveBytes,
+      log,
+    });
     const router = this.#router = createRouter({
       limits,
       hookPrefix,
@@ -129,6 +138,7 @@ export class Daemon {
         }),
         ...execRoutes({ registry, limits }),
         exec_stream: this.#streams.exec_stream,
+        ...fileRoutes({ files: this.#files, maxBodyBytes: limits.max_body_bytes }),
         ...systemRoutes({
           document: { limits, hookPrefix, versionHeader },
           bootstrapped: () => bootstrap.token.installed,
@@ -140,16 +150,14 @@ export class Daemon {
           log,
         }),
         ...tunnelRoutes({ tunnels, versionHeader }),
-        ...pendingRoutes(),
       },
     });
     const quiet = this.#quiet = new Quiet(() => this.#core.trim());
-    const { serve } = router;
     this.#listener = new Listener(config.listen, {
       ...router,
       serve(request, info): Response | Promise<Response> {
         quiet.note();
-        return serve(request, info);
+        return router.serve(request, info);
       },
     }, log);
   }
@@ -223,6 +231,7 @@ export class Daemon {
       // Streams of execs that published end by themselves, with their exit; give them the time.
       await within(FLUSH_MS, this.#router.idle());
       this.#streams.close();
+      this.#files.transfers.close();
       await within(FLUSH_MS, this.#tunnels.close());
       await within(FLUSH_MS, this.#router.idle());
       // Connections without a request end too, but for those that will not: half-sent ones.

@@ -11,6 +11,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::Instant;
 
 use guestd::tunnel::crypto::{Primitives, TAG_BYTES, public_key};
+use guestd::tunnel::mask::unmask;
 use snow::TransportState;
 
 type Failed = Box<dyn std::error::Error>;
@@ -144,12 +145,13 @@ enum Kind {
 }
 
 /// Invariant: `buffer[start..end]` arrived and is not used yet; `left` bytes of the current frame's
-/// payload are still to be used. `plain` is what a frame is opened into.
+/// payload are still to be used. `plain` is what a frame is opened into, `sealed` what is sent.
 struct Caller {
     kind: Kind,
     stream: TcpStream,
     buffer: Vec<u8>,
     plain: Vec<u8>,
+    sealed: Vec<u8>,
     start: usize,
     end: usize,
     left: usize,
@@ -162,6 +164,7 @@ impl Caller {
             stream,
             buffer: vec![0; 512 << 10],
             plain: vec![0; CHUNK + TAG_BYTES],
+            sealed: vec![0; 2 * FRAME],
             start: 0,
             end: 0,
             left: 0,
@@ -226,13 +229,16 @@ impl Caller {
             Kind::Tcp => self.stream.write_all(payload)?,
             Kind::Ws => self.stream.write_all(&masked(payload))?,
             Kind::Noise(state) => {
-                let mut frames = Vec::new();
-                let mut sealed = vec![0; CHUNK + TAG_BYTES];
+                let mut used = 0;
                 for chunk in payload.chunks(CHUNK) {
-                    let length = state.write_message(chunk, &mut sealed)?;
-                    frames.extend(masked(&sealed[..length]));
+                    let head = masked_head(chunk.len() + TAG_BYTES);
+                    self.sealed[used..used + head.len()].copy_from_slice(&head);
+                    used += head.len();
+                    let length = state.write_message(chunk, &mut self.sealed[used..])?;
+                    unmask(&mut self.sealed[used..used + length], KEY, 0);
+                    used += length;
                 }
-                self.stream.write_all(&frames)?;
+                self.stream.write_all(&self.sealed[..used])?;
             }
         }
         Ok(())
@@ -325,28 +331,30 @@ impl Caller {
     }
 }
 
+const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
+
 /// A masked binary frame.
 fn masked(payload: &[u8]) -> Vec<u8> {
-    const KEY: [u8; 4] = [0x37, 0xfa, 0x21, 0x3d];
-    let mut frame = vec![0x82];
-    match payload.len() {
-        short @ 0..126 => frame.push(0x80 | short as u8),
-        long @ 126..65536 => {
-            frame.push(0x80 | 126);
-            frame.extend((long as u16).to_be_bytes());
-        }
-        longer => {
-            frame.push(0x80 | 127);
-            frame.extend((longer as u64).to_be_bytes());
-        }
-    }
-    frame.extend(KEY);
+    let mut frame = masked_head(payload.len());
     let body = frame.len();
     frame.extend_from_slice(payload);
-    for quad in frame[body..].chunks_mut(4) {
-        for (byte, mask) in quad.iter_mut().zip(KEY) {
-            *byte ^= mask;
+    unmask(&mut frame[body..], KEY, 0);
+    frame
+}
+
+fn masked_head(length: usize) -> Vec<u8> {
+    let mut head = vec![0x82];
+    match length {
+        short @ 0..126 => head.push(0x80 | short as u8),
+        long @ 126..65536 => {
+            head.push(0x80 | 126);
+            head.extend((long as u16).to_be_bytes());
+        }
+        longer => {
+            head.push(0x80 | 127);
+            head.extend((longer as u64).to_be_bytes());
         }
     }
-    frame
+    head.extend(KEY);
+    head
 }

@@ -10,6 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::clock::span_ns;
+use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
 use crate::process::log::Sizes;
@@ -63,9 +64,11 @@ pub struct Core {
     census: Sender<census::Order>,
     /// For calls that may hang.
     pub jobs: Jobs,
-    store: Arc<Store>,
+    /// Files and trees on their way.
+    pub transfers: Transfers,
     /// WebSockets relayed to ports of the guest.
     pub tunnels: Tunnels,
+    store: Arc<Store>,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     tables: Mutex<HashMap<u32, Vec<u8>>>,
     next_id: AtomicU32,
@@ -120,6 +123,7 @@ impl Core {
         })
         .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
+        let transfers = Transfers::new(Arc::clone(&wake));
         let tunnels = Tunnels::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
@@ -129,8 +133,9 @@ impl Core {
             spawner,
             census,
             jobs,
-            store,
+            transfers,
             tunnels,
+            store,
             streams,
             tables,
             next_id,
@@ -207,8 +212,8 @@ impl Core {
     /// Ends the reactor and the parked call. Children go on; nobody watches them any more.
     pub fn close(&self) {
         self.send(Command::Stop);
-        self.store.close();
         self.tunnels.stop();
+        self.store.close();
         self.wake.close();
     }
 

@@ -2,16 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use rustix::fs::statvfs;
+use rustix::fs::{StatVfs, statvfs};
 use rustix::io::Errno;
 
 /// Bytes available to an unprivileged writer on the file system of `path`, measured on the nearest
 /// ancestor that exists. May hang as long as that file system does.
 pub fn available_bytes(path: &Path) -> Result<u64, Errno> {
+    nearest(path).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// What is known of the file system of `path`, asked of the nearest ancestor that exists.
+pub fn nearest(path: &Path) -> Result<StatVfs, Errno> {
     let mut at = PathBuf::from(path);
     loop {
         match statvfs(&at) {
-            Ok(stat) => return Ok(stat.f_bavail.saturating_mul(stat.f_frsize)),
+            Ok(stat) => return Ok(stat),
             Err(Errno::NOENT | Errno::NOTDIR) if at.pop() => {
                 if at.as_os_str().is_empty() {
                     at.push(".");

@@ -11,6 +11,7 @@
 //! - `reactor`  one thread that owns all pipes, pidfds and timers
 //! - `process`  spawning, captured output, the stream's ring, groups
 //! - `procfs`   one pass over /proc
+//! - `file`, `tar`  files and trees on their way in and out
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `tunnel`   a WebSocket relayed to a TCP port of the guest, and who may
 //! - `disk`, `jobs`, `clock`, `stderr`  free space, slow calls, time, the log
@@ -20,11 +21,13 @@ pub mod clock;
 pub mod core;
 pub mod disk;
 mod exports;
+pub mod file;
 pub mod identity;
 pub mod jobs;
 pub mod process;
 pub mod procfs;
 pub mod reactor;
 pub mod stderr;
+pub mod tar;
 pub mod tunnel;
 pub mod wake;

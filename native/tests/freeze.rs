@@ -58,14 +58,14 @@ fn a_jump_over_a_freeze_ends_what_it_overtook() {
     host.core.send(Command::Suspended);
     settled(&host);
     set_clock(HOUR_NS);
+    // One that starts after the jump has all of its budget, though nobody has seen the jump yet.
+    let young = with_budget(&host);
     let resumed = Instant::now();
     host.core.send(Command::Resumed);
     host.published(&exec);
     assert!(resumed.elapsed() < Duration::from_secs(5));
     assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
     assert!(long.state().exit.is_none(), "its budget is two hours");
-    // One that starts after the jump has all of its own.
-    let young = with_budget(&host);
     settled(&host);
     assert!(young.state().exit.is_none());
     set_clock(0);

@@ -1,6 +1,7 @@
 import { NativeError } from "./status.ts";
 import { CORE_SYMBOLS } from "./symbols/core.ts";
 import { EXEC_SYMBOLS } from "./symbols/exec.ts";
+import { FILE_SYMBOLS } from "./symbols/files.ts";
 import { IDENTITY_SYMBOLS } from "./symbols/identity.ts";
 import { STREAM_SYMBOLS } from "./symbols/stream.ts";
 import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
@@ -13,6 +14,7 @@ export const ABI_VERSION = 2;
 export const SYMBOLS: Tables = {
   ...CORE_SYMBOLS,
   ...EXEC_SYMBOLS,
+  ...FILE_SYMBOLS,
   ...IDENTITY_SYMBOLS,
   ...STREAM_SYMBOLS,
   ...SYSTEM_SYMBOLS,
@@ -23,6 +25,7 @@ export const SYMBOLS: Tables = {
 export type Tables =
   & typeof CORE_SYMBOLS
   & typeof EXEC_SYMBOLS
+  & typeof FILE_SYMBOLS
   & typeof IDENTITY_SYMBOLS
   & typeof STREAM_SYMBOLS
   & typeof SYSTEM_SYMBOLS

@@ -69,9 +69,13 @@ export class NativeTunnel {
     );
   }
 
-  /** Gives it bytes of the caller that were read before; `last` if the socket still holds the rest. */
-  feed(bytes: Uint8Array<ArrayBuffer>, last: boolean): void {
-    this.#core.symbols.guestd_tunnel_feed(this.#id, bytes, bytes.length, last ? 1 : 0);
+  /**
+   * Gives it bytes of the caller that were read before; `last` if the socket still holds the rest.
+   * Settles once the guest has taken them, or the tunnel is gone.
+   */
+  async feed(bytes: Uint8Array<ArrayBuffer>, last: boolean): Promise<void> {
+    const { guestd_tunnel_feed: feed } = this.#core.symbols;
+    await this.#core.operation((token) => feed(this.#id, bytes, bytes.length, last ? 1 : 0, token));
   }
 
   /**

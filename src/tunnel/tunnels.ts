@@ -14,9 +14,8 @@ import {
   verdictOf,
 } from "./verdict.ts";
 
-/** How much is read of a caller before the core reads by itself, at a time and in all, in bytes. */
+/** How much is read of a caller at a time before the core reads by itself, in bytes. */
 const FIRST_READ_BYTES = 256 * 1024;
-const FIRST_BYTES = 1024 * 1024;
 
 /** What the tunnels need. */
 export interface TunnelsOptions {
@@ -47,15 +46,18 @@ export interface TunnelRequest {
  */
 export class Tunnels {
   readonly #options: TunnelsOptions;
-  readonly #upgrade: Upgrade;
+  readonly #upgrade: Upgrade | undefined;
   readonly #live = new Set<NativeTunnel>();
   #hasIdentity = false;
   #closing = false;
 
-  /** Throws when this Deno cannot hand out a connection. */
+  /** A Deno that cannot hand out a connection is said; all but the tunnels is served then. */
   constructor(options: TunnelsOptions) {
     this.#options = options;
     this.#upgrade = findUpgrade();
+    if (this.#upgrade === undefined) {
+      options.log.error("this Deno has no raw upgrade: tunnels fail", { deno: Deno.version.deno });
+    }
   }
 
   /** How many there are. */
@@ -69,8 +71,9 @@ export class Tunnels {
     this.#hasIdentity = true;
   }
 
-  /** Upgrades a request; the answer must be returned to the server as it is. */
+  /** Upgrades a request; the answer must be returned to the server as it is. Throws where it cannot. */
   open({ request, remote, head, query }: TunnelRequest): Response {
+    if (this.#upgrade === undefined) throw new Error("Cannot upgrade: Deno has no raw upgrade");
     const { conn, response } = this.#upgrade(request);
     this.#serve(conn, remote, head, query).catch((error: unknown) => {
       const kind = error instanceof Error ? error.name : typeof error;
@@ -151,22 +154,20 @@ export class Tunnels {
 
 /**
  * Hands the core what Deno has read behind the request, or the first bytes that come, and leaves
- * the connection to it. One read gives all that Deno had read, unless the caller sent a great deal
- * before it was answered; then more are needed, and never more than a bound.
+ * the connection to it. A read that does not fill its buffer has given all that Deno had; one that
+ * does may have left some of it, and before the next the guest must have taken this one.
  */
 async function feed(conn: UpgradedConnection, tunnel: NativeTunnel): Promise<void> {
-  let total = 0;
   try {
     for (let last = false; !last;) {
       const buffer = new Uint8Array(FIRST_READ_BYTES);
       const count = await conn.read(buffer) ?? 0;
-      total += count;
-      last = count < buffer.length || total >= FIRST_BYTES;
-      tunnel.feed(buffer.subarray(0, count), last);
+      last = count < buffer.length;
+      await tunnel.feed(buffer.subarray(0, count), last);
     }
   } catch {
     // Closed by us, or lost: the core finds out by itself what it can still read.
-    tunnel.feed(new Uint8Array(0), true);
+    await tunnel.feed(new Uint8Array(0), true);
   }
 }
 

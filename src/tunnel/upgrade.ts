@@ -20,17 +20,14 @@ export type Upgrade = (
 
 /**
  * Deno's own way to hand out the connection behind a request: what its `node:http` is made with.
- * It is not public, so it is looked up once, when the daemon starts. Throws when it is not there.
+ * It is not public, so it is looked up once, when the daemon starts; undefined when it is not there.
  */
-export function findUpgrade(): Upgrade {
+export function findUpgrade(): Upgrade | undefined {
   const internals: unknown = Reflect.get(Deno, Reflect.get(Deno, "internal") ?? "");
   const upgrade: unknown = typeof internals === "object" && internals !== null
     ? Reflect.get(internals, "upgradeHttpRaw")
     : undefined;
-  if (typeof upgrade !== "function") {
-    throw new Error(`Cannot serve tunnels: Deno ${Deno.version.deno} has no raw upgrade`);
-  }
-  return upgrade as Upgrade;
+  return typeof upgrade === "function" ? upgrade as Upgrade : undefined;
 }
 
 /** Whether a comma-separated header holds a token, in any case. */

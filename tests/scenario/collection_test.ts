@@ -2,7 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { isLive, processStat, unsocketedFdCount } from "../support/proc.ts";
+import { childFdCount, isLive, processStat } from "../support/proc.ts";
 
 const SHORT = { env: { GUESTD_EXEC_TTL_SECS: "0.3", GUESTD_OUTPUT_LINGER_SECS: "0" } };
 
@@ -82,7 +82,7 @@ Deno.test("what a collected command left behind runs on, its leader is reaped an
 
 Deno.test("a hundred acked execs are all collected, and their descriptors are back", async () => {
   await using daemon = await Daemon.bootstrapped(SHORT);
-  const before = unsocketedFdCount(daemon.pid);
+  const before = childFdCount(daemon.pid);
   const ids = await Promise.all(
     Array.from({ length: 100 }, () => daemon.exec("head -c 100000 /dev/zero", { stdin: true })),
   );
@@ -90,5 +90,5 @@ Deno.test("a hundred acked execs are all collected, and their descriptors are ba
   await Promise.all(ids.map((id) => daemon.ack(id)));
   await eventually("all to be collected", async () => (await daemon.health()).execs === 0);
   deepStrictEqual(await daemon.procs(), []);
-  await eventually("the descriptors", () => unsocketedFdCount(daemon.pid) <= before);
+  await eventually("the descriptors", () => childFdCount(daemon.pid) <= before);
 });

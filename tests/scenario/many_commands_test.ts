@@ -2,7 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
-import { childrenOf, unsocketedFdCount } from "../support/proc.ts";
+import { childFdCount, childrenOf } from "../support/proc.ts";
 
 const MIB = 1024 * 1024;
 const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
@@ -75,13 +75,13 @@ Deno.test("descriptors, threads and memory are back after a load of commands, st
   };
   for (let warm = 0; warm < 2; warm++) await load();
   const before = {
-    fds: unsocketedFdCount(daemon.pid),
+    fds: childFdCount(daemon.pid),
     threads: daemon.threadCount(),
     rss: daemon.rss(),
   };
   for (let round = 0; round < 4; round++) await load();
   await eventually("every child to be reaped", () => childrenOf(daemon.pid).length === 0);
-  await eventually("the descriptors", () => unsocketedFdCount(daemon.pid) <= before.fds);
+  await eventually("the descriptors", () => childFdCount(daemon.pid) <= before.fds);
   ok(daemon.threadCount() <= before.threads + 2, `${daemon.threadCount()} threads`);
   // V8 gives back what it likes; kept output would be 100 MiB, and as much again of windows.
   const grown = (daemon.rss() - before.rss) / MIB;

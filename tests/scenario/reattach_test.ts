@@ -46,9 +46,7 @@ Deno.test("a client that stays attached gets everything that a fast writer write
   const lines = 2_000_000;
   // It begins once the client is attached: what left the window before would be a gap.
   const id = await daemon.exec(`read go; ${COUNT(lines)}`, { stdin: true });
-  await using stream = await daemon.stream(id);
-  await daemon.stdin(id, "go\n");
-  const whole = await stream.rest();
+  const whole = await daemon.follow(id, () => daemon.stdin(id, "go\n"));
   deepStrictEqual(whole.gaps, []);
   strictEqual(whole.contiguous(), whole.exit.offset);
   ok(whole.exit.offset > BigInt(8 * MIB));

@@ -106,13 +106,30 @@ Deno.test("a stuck subscriber costs no memory beyond its window, and none once i
 
 Deno.test("one stuck subscriber takes nothing from one that reads", async () => {
   await using daemon = await Daemon.bootstrapped();
-  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(32 * MIB)}`, { stdin: true });
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(16 * MIB)}`, { stdin: true });
   using _stuck = await attachStuck(daemon, id);
-  await using reader = await daemon.stream(id);
-  await daemon.stdin(id, "x", true);
-  const rest = await reader.rest();
-  strictEqual(rest.contiguous(), BigInt(32 * MIB));
+  const rest = await daemon.follow(id, () => daemon.stdin(id, "x", true));
+  strictEqual(rest.contiguous(), BigInt(16 * MIB));
   deepStrictEqual(rest.gaps, []);
+});
+
+Deno.test("a subscriber that takes a little now and then holds it up a second in all, not for ever", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const free = await unwatchedMs(daemon);
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(2 * SIZE)}`, { stdin: true });
+  using slow = await attachStuck(daemon, id);
+  let over = false;
+  const before = performance.now();
+  await daemon.stdin(id, "x", true);
+  const end = ended(daemon, id).then(() => over = true);
+  while (!over) {
+    await slow.more();
+    // This is what makes it slow.
+    await new Promise((resolve) => setTimeout(resolve, 4));
+  }
+  await end;
+  const took = performance.now() - before;
+  ok(took < 4 * free + 2500, `${took} ms with a slow reader, ${free} ms without one`);
 });
 
 Deno.test("a kill ends a writer that is held back", async () => {

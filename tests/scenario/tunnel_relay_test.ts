@@ -3,7 +3,8 @@ import { WebSocket as WsClient } from "ws";
 import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
-import { TunnelClient } from "../support/tunnel_client.ts";
+import { request } from "../support/raw_http.ts";
+import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 
 /** Bytes that are told apart wherever they are cut. */
@@ -35,7 +36,7 @@ Deno.test("a guest that speaks first is heard by a caller that says nothing", as
 Deno.test("frames in one segment with the request are not lost, however many and wherever they are cut", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
-  for (const size of [1, 300, 1024, 5000, 70_000, 300_000, 1_100_000]) {
+  for (const size of [1, 300, 1024, 5000, 70_000, 300_000, 1_100_000, 4_000_000]) {
     const sent = noise(size, size);
     const framed = frame(FIN | OP.binary, sent);
     // The last frame's end comes later, so that nothing but the daemon's own order holds it together.
@@ -151,4 +152,48 @@ Deno.test("the ws package and Deno's own client speak to it", async () => {
   strictEqual(await within("an echo", heard.promise), "through deno");
   client.close(1000);
   strictEqual(await within("the close", closed.promise), 1000);
+});
+
+Deno.test("a connection that has served requests before is upgraded like a new one", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using connection = await daemon.connect();
+  for (let turn = 0; turn < 3; turn++) {
+    strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+  }
+  await connection.send(request("GET", `/v1/tcp?port=${guest.port}`, [
+    ["Authorization", `Bearer ${daemon.token}`],
+    ["Connection", "Upgrade"],
+    ["Upgrade", "websocket"],
+    ["Sec-WebSocket-Key", SAMPLE_KEY],
+  ]));
+  strictEqual((await connection.head()).status, 101);
+  using accepted = await guest.accept();
+  await connection.send(frame(FIN | OP.binary, "up"));
+  strictEqual(await accepted.text(2), "up");
+  await accepted.send("down");
+  deepStrictEqual(await connection.more(), new Uint8Array([0x82, 4, 100, 111, 119, 110]));
+});
+
+Deno.test("a daemon that listens on all addresses relays for each of them", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_LISTEN: "[::]:0" } });
+  using guest = new Guest();
+  guest.echo();
+  for (const host of ["127.0.0.1", "[::1]"]) {
+    const client = new WebSocket(`ws://${host}:${daemon.port}/v1/tcp?port=${guest.port}`, {
+      headers: { authorization: `Bearer ${daemon.token}` },
+    });
+    client.binaryType = "arraybuffer";
+    const heard = Promise.withResolvers<string>();
+    const closed = Promise.withResolvers<void>();
+    client.onopen = () => client.send(new TextEncoder().encode(host));
+    client.onmessage = ({ data }) => heard.resolve(new TextDecoder().decode(data as ArrayBuffer));
+    client.onclose = ({ code }) => {
+      heard.reject(new Error(`Cannot go on: closed with ${code}`));
+      closed.resolve();
+    };
+    strictEqual(await within(`an echo by ${host}`, heard.promise), host);
+    client.close();
+    await within("the close", closed.promise);
+  }
 });

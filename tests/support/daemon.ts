@@ -20,7 +20,7 @@ import type {
 } from "../../src/contract/exec.ts";
 import type { Health, ProcGroup, ProcsResponse } from "../../src/contract/system.ts";
 import { json, text } from "./answers.ts";
-import { within } from "./await_event.ts";
+import { PATIENCE_MS, within } from "./await_event.ts";
 import { LogLines } from "./log_lines.ts";
 import { fdCount, residentBytes, threadCount } from "./proc.ts";
 import { Published, type PublishedDocument } from "./published.ts";
@@ -220,17 +220,35 @@ export class Daemon implements AsyncDisposable {
 
   /** Attaches to the stream. */
   async stream(id: string, offset?: number | bigint): Promise<SseStream> {
-    const query = offset === undefined ? "" : `?offset=${offset}`;
-    const response = await this.fetch(execPath(id, "stream") + query);
-    if (response.status !== 200 || response.body === null) await text(response, -1);
-    const body = response.body as ReadableStream<Uint8Array>;
+    return this.#sse(await this.#attach(id, offset));
+  }
+
+  /**
+   * Follows the stream from the start to its end: the way to wait for a command. The bytes are taken as fast as they
+   * come and looked at afterwards, so that a busy machine makes no gap. `attached` is called once the reader is.
+   */
+  async follow(id: string, attached: () => unknown = () => {}): Promise<StreamRest> {
+    const { readable, writable } = new TransformStream<Uint8Array, Uint8Array>(
+      undefined,
+      undefined,
+      new CountQueuingStrategy({ highWaterMark: Infinity }),
+    );
+    const copied = (await this.#attach(id)).pipeTo(writable);
+    const both = Promise.all([copied, attached()]);
+    await within("the end of the stream", both, 3 * PATIENCE_MS);
+    await using stream = this.#sse(readable);
+    return await stream.rest();
+  }
+
+  #sse(body: ReadableStream<Uint8Array>): SseStream {
     return new SseStream(body, (event) => this.#published?.checkEvent(event));
   }
 
-  /** Follows the stream from the start to its end: the way to wait for a command. */
-  async follow(id: string): Promise<StreamRest> {
-    await using stream = await this.stream(id);
-    return await stream.rest();
+  async #attach(id: string, offset?: number | bigint): Promise<ReadableStream<Uint8Array>> {
+    const query = offset === undefined ? "" : `?offset=${offset}`;
+    const response = await this.fetch(execPath(id, "stream") + query);
+    if (response.status !== 200 || response.body === null) await text(response, -1);
+    return response.body as ReadableStream<Uint8Array>;
   }
 
   /** Waits for the command's end by its stream, then polls. */

@@ -75,12 +75,13 @@ export function fdCount(pid: number): number {
   return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
 }
 
-/** Number of open descriptors that are no sockets: pipes, pidfds, files. A client's connections do not show here. */
-export function unsocketedFdCount(pid: number): number {
+/** Number of open descriptors that lead to children: pipes and pidfds. Connections and files do not show here. */
+export function childFdCount(pid: number): number {
   let count = 0;
   for (const { name } of Deno.readDirSync(`/proc/${pid}/fd`)) {
     try {
-      if (!Deno.readLinkSync(`/proc/${pid}/fd/${name}`).startsWith("socket:")) count++;
+      const target = Deno.readLinkSync(`/proc/${pid}/fd/${name}`);
+      if (/^pipe:|pidfd/.test(target)) count++;
     } catch {
       // Closed since the listing.
     }

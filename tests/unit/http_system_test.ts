@@ -5,7 +5,6 @@ import { BODY } from "../../src/contract/schema_composite.ts";
 import { HEALTH, PROCS_RESPONSE } from "../../src/contract/system.ts";
 import { VERSION } from "../../src/contract/version.ts";
 import type { Call } from "../../src/http/router.ts";
-import { pendingRoutes } from "../../src/http/routes/pending.ts";
 import {
   type SystemRoutes,
   systemRoutes,
@@ -102,13 +101,4 @@ Deno.test("procs are wrapped as they come", async () => {
   const body = JSON.parse(await bodyOf(routes({ procs: () => [group] }).procs(call)));
   PROCS_RESPONSE.decode(body, BODY);
   deepStrictEqual(body, { procs: [{ ...group, started_at: 2 ** 40 }] });
-});
-
-Deno.test("the routes that are still to be built answer 501", async () => {
-  for (const handler of Object.values(pendingRoutes())) {
-    const response = await handler(call);
-    strictEqual(response.status, 501);
-    strictEqual(response.headers.get("content-type"), "text/plain; charset=utf-8");
-    await response.body?.cancel();
-  }
 });

@@ -48,3 +48,48 @@ pub unsafe fn bytes_mut<'a>(ptr: *mut u8, len: u32) -> &'a mut [u8] {
     // exclusively ours: not null as checked, the rest is this function's own demand.
     unsafe { std::slice::from_raw_parts_mut(ptr, len as usize) }
 }
+
+/// A buffer that the caller lends until an operation completes: it is filled or emptied by another
+/// thread, so that its bytes cross the border only once.
+///
+/// Invariant: from its making until it is dropped nobody else touches the bytes.
+pub struct Lent {
+    ptr: *mut u8,
+    len: usize,
+}
+
+// SAFETY: Send demands that another thread may own it. It owns the exclusive use of plain bytes,
+// which no thread is tied to.
+unsafe impl Send for Lent {}
+
+impl Lent {
+    /// Borrows `len` bytes for as long as the result lives.
+    ///
+    /// # Safety
+    /// `ptr` is null or points to `len` initialised bytes that stay where they are, and that nobody
+    /// else reads or writes, until the operation that this is handed to was completed.
+    pub unsafe fn new(ptr: *mut u8, len: u32) -> Self {
+        let len = if ptr.is_null() { 0 } else { len as usize };
+        Self { ptr, len }
+    }
+
+    /// The bytes.
+    pub fn bytes(&self) -> &[u8] {
+        if self.len == 0 {
+            return &[];
+        }
+        // SAFETY: from_raw_parts demands a non-null pointer to `len` initialised bytes that nobody
+        // writes meanwhile: `new` demands that of its caller.
+        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+    }
+
+    /// The bytes, to be filled.
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
+        if self.len == 0 {
+            return &mut [];
+        }
+        // SAFETY: from_raw_parts_mut demands a non-null pointer to `len` initialised bytes that are
+        // exclusively ours: `new` demands that of its caller, and `&mut self` makes it one borrow.
+        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
+    }
+}

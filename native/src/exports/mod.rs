@@ -4,6 +4,7 @@
 
 mod core;
 mod exec;
+mod files;
 mod identity;
 mod stream;
 mod system;

@@ -59,15 +59,6 @@ pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token:
     })
 }
 
-/// Gives memory back that is not needed just now. Takes a few milliseconds.
-#[unsafe(no_mangle)]
-pub extern "C" fn guestd_trim() -> i32 {
-    guard(|| {
-        crate::abi::resident::trim();
-        0
-    })
-}
-
 /// Writes a part of a log line to standard error, as much as goes without waiting for its reader.
 /// Returns the bytes, or `-EAGAIN` when none go.
 ///
@@ -87,6 +78,15 @@ pub unsafe extern "C" fn guestd_log(line: *const u8, len: u32) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_is_ignored(signal: i32) -> i32 {
     guard(|| i32::from(reap::is_ignored(signal)))
+}
+
+/// Gives memory back that is not needed just now. Takes a few milliseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_trim() -> i32 {
+    guard(|| {
+        crate::abi::resident::trim();
+        0
+    })
 }
 
 /// Writes everything to disk and powers the guest off. Returns only when that failed.

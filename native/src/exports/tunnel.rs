@@ -28,9 +28,11 @@ pub unsafe extern "C" fn guestd_tunnel_open(
     // SAFETY: bytes demands what this function demands of its caller.
     let host = unsafe { bytes(host, len) };
     with_core(|core| {
-        let ip: Option<IpAddr> = std::str::from_utf8(host)
+        // An IPv6 address may name its scope, which counts for nothing here.
+        let address = std::str::from_utf8(host)
             .ok()
-            .and_then(|ip| ip.parse().ok());
+            .and_then(|text| text.split('%').next());
+        let ip: Option<IpAddr> = address.and_then(|text| text.parse().ok());
         let ports = (
             u16::try_from(host_port),
             u16::try_from(local_port),
@@ -55,7 +57,8 @@ pub unsafe extern "C" fn guestd_tunnel_open(
 }
 
 /// Gives a tunnel bytes of the caller that somebody else has read before; with `last` not 0 the
-/// rest is still in the socket.
+/// rest is still in the socket. Completes `token` once the guest's socket has taken them, or the
+/// tunnel is gone.
 ///
 /// # Safety
 /// `data` is null or points to `len` bytes that stay unchanged until this returns.
@@ -65,11 +68,12 @@ pub unsafe extern "C" fn guestd_tunnel_feed(
     data: *const u8,
     len: u32,
     last: u32,
+    token: u32,
 ) -> i32 {
     // SAFETY: bytes demands what this function demands of its caller.
     let data = unsafe { bytes(data, len) }.to_vec();
     with_core(|core| {
-        core.tunnels.feed(tunnel, data, last != 0);
+        core.tunnels.feed(tunnel, data, last != 0, token);
         0
     })
 }

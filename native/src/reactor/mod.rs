@@ -278,6 +278,8 @@ impl Reactor {
                 self.context.wake.complete(token, 0, 0);
             }
             Command::Suspended => {
+                // What an earlier freeze took still counts.
+                self.look_at_clock();
                 self.freeze.suspended(wall_offset_ns());
                 self.look_at_clock();
             }

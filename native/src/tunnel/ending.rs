@@ -140,6 +140,10 @@ impl Relay {
     /// Brings the relay in line with what has happened; whether nothing of it is left.
     pub fn settle(&mut self, ctx: &mut Context) -> bool {
         self.take_inbox(ctx);
+        let waits = self.guest.as_ref().is_some_and(|g| !g.outbox.is_empty());
+        if self.inbox.is_empty() && !waits {
+            self.complete_feed(ctx);
+        }
         self.settle_guest(ctx);
         self.settle_caller(ctx);
         if self.caller.is_some() || self.guest.is_some() {
@@ -150,6 +154,13 @@ impl Relay {
             return true;
         }
         false
+    }
+
+    /// Lets who fed the first bytes go on.
+    pub(super) fn complete_feed(&mut self, ctx: &mut Context) {
+        if let Some(token) = self.feed_token.take() {
+            ctx.wake.complete(token, 0, 0);
+        }
     }
 
     fn settle_guest(&mut self, ctx: &mut Context) {

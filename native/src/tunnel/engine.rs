@@ -80,6 +80,7 @@ enum Command {
         id: u32,
         bytes: Vec<u8>,
         last: bool,
+        token: u32,
     },
     Close {
         id: u32,
@@ -166,9 +167,17 @@ impl Tunnels {
         Ok(id)
     }
 
-    /// See [`Relay::feed`]. Nothing happens for a tunnel that is gone.
-    pub fn feed(&self, id: u32, bytes: Vec<u8>, last: bool) {
-        self.send(Command::Feed { id, bytes, last });
+    /// See [`Relay::feed`]. For a tunnel that is gone `token` is completed at once.
+    pub fn feed(&self, id: u32, bytes: Vec<u8>, last: bool, token: u32) {
+        let command = Command::Feed {
+            id,
+            bytes,
+            last,
+            token,
+        };
+        if !self.send(command) {
+            self.wake.complete(token, 0, 0);
+        }
     }
 
     /// See [`Relay::close`]. For a tunnel that is gone `token` is completed at once.
@@ -299,8 +308,17 @@ impl Engine {
                 self.relays.insert(id, *relay);
                 self.with(id, |relay, ctx| relay.begin(ctx));
             }
-            Command::Feed { id, bytes, last } => {
-                self.with(id, |relay, ctx| relay.feed(&bytes, last, ctx));
+            Command::Feed {
+                id,
+                bytes,
+                last,
+                token,
+            } => {
+                if self.relays.contains_key(&id) {
+                    self.with(id, |relay, ctx| relay.feed(&bytes, last, token, ctx));
+                } else {
+                    self.context.wake.complete(token, 0, 0);
+                }
             }
             Command::Close {
                 id,
@@ -357,7 +375,9 @@ impl Engine {
     }
 
     fn remove(&mut self, id: u32) {
-        self.relays.remove(&id);
+        if let Some(mut relay) = self.relays.remove(&id) {
+            relay.complete_feed(&mut self.context);
+        }
         self.set_deadline(id, None);
     }
 

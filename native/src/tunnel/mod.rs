@@ -15,7 +15,7 @@ mod downward;
 mod ending;
 pub mod engine;
 pub mod frames;
-mod mask;
+pub mod mask;
 pub mod noise;
 mod outbox;
 mod relay;

@@ -125,6 +125,8 @@ pub struct Relay {
     pub(super) inbox: Vec<u8>,
     /// The first bytes, which were read by somebody else, are all here.
     pub(super) fed: bool,
+    /// Who fed them waits until they are on their way.
+    pub(super) feed_token: Option<u32>,
     pub(super) session: Option<Session>,
     /// A message of which more fragments are to come.
     pub(super) message: Vec<u8>,
@@ -161,6 +163,7 @@ impl Relay {
             parser: Parser::new(longest),
             inbox: Vec::new(),
             fed: false,
+            feed_token: None,
             session: None,
             message: Vec::new(),
             pong: None,
@@ -190,10 +193,11 @@ impl Relay {
     }
 
     /// Takes bytes that somebody else has read from the caller before; `last` says that the rest
-    /// is still in the socket.
-    pub fn feed(&mut self, bytes: &[u8], last: bool, ctx: &mut Context) {
+    /// is still in the socket. Completes `token` once the guest's socket has taken them.
+    pub fn feed(&mut self, bytes: &[u8], last: bool, token: u32, ctx: &mut Context) {
         self.inbox.extend_from_slice(bytes);
         self.fed |= last;
+        self.feed_token = Some(token);
         self.take_inbox(ctx);
     }
 

@@ -4,6 +4,9 @@ export const TUNNEL_SYMBOLS = {
     parameters: ["buffer", "u32", "u32", "u32", "u32", "u32", "u32"],
     result: "i32",
   },
-  guestd_tunnel_feed: { parameters: ["u32", "buffer", "u32", "u32"], result: "i32" },
+  guestd_tunnel_feed: {
+    parameters: ["u32", "buffer", "u32", "u32", "u32"],
+    result: "i32",
+  },
   guestd_tunnel_close: { parameters: ["u32", "u32", "buffer", "u32", "u32"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;

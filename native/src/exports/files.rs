@@ -1,0 +1,298 @@
+//! Files and trees on their way. Every operation that ends badly leaves a sentence, which
+//! [`guestd_failure_take`] gives; its status is an errno or one of the codes in `file::failure`.
+#![allow(unsafe_code)]
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use super::with_core;
+use crate::abi::{BAD_LAYOUT, Lent, UNKNOWN, bytes, bytes_mut};
+use crate::file::failure::Failure;
+use crate::file::parents::nearest_dir;
+use crate::file::read::WholeFile;
+use crate::file::reserve::Reserve;
+use crate::file::target::{Target, resolve};
+use crate::file::temp::Temp;
+use crate::file::upload::{Goal, Staged};
+use crate::file::window::LineWindow;
+use crate::tar::Limits;
+use crate::tar::extract::unpack;
+use crate::tar::pack::Packer;
+use crate::tar::spool::Spool;
+
+/// Opens a file for reading: from line `first` to line `last`, or whole if `first` is 0. Returns a
+/// handle; completes `token` with the bytes put into the buffer, fewer than fit if they were all.
+///
+/// # Safety
+/// `path` is null or points to `path_len` bytes that stay unchanged until this returns; `out`
+/// points to `len` bytes that nobody else uses until `token` was completed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_file_open(
+    path: *const u8,
+    path_len: u32,
+    first: u64,
+    last: u64,
+    out: *mut u8,
+    len: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: bytes and Lent::new demand what this function demands of its caller.
+    let (path, out) = unsafe { (path_of(path, path_len), Lent::new(out, len)) };
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let (handle, reader) = transfers.new_reader();
+        let cancelled = reader.cancelled();
+        let open = move || {
+            if first == 0 {
+                let (file, size) = WholeFile::open(&path)?;
+                return Ok((Box::new(file) as _, size));
+            }
+            let window = LineWindow::open(&path, first, last, cancelled)?;
+            Ok((Box::new(window) as _, 0))
+        };
+        reader.open(&transfers.readers, open, out, transfers.ticket(token));
+        handle as i32
+    })
+}
+
+/// Measures a directory and begins to pack it. Returns a handle; completes `token` like
+/// [`guestd_file_open`].
+///
+/// # Safety
+/// As [`guestd_file_open`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_tree_open(
+    path: *const u8,
+    path_len: u32,
+    max_members: u64,
+    max_bytes: u64,
+    out: *mut u8,
+    len: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: bytes and Lent::new demand what this function demands of its caller.
+    let (path, out) = unsafe { (path_of(path, path_len), Lent::new(out, len)) };
+    let limits = Limits {
+        members: max_members,
+        bytes: max_bytes,
+    };
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let (handle, reader) = transfers.new_reader();
+        let cancelled = reader.cancelled();
+        let open = move || Ok((Box::new(Packer::open(&path, limits, &cancelled)?) as _, 0));
+        reader.open(&transfers.readers, open, out, transfers.ticket(token));
+        handle as i32
+    })
+}
+
+/// Writes the size that an opened file claims to have, in bytes, as a u64.
+///
+/// # Safety
+/// `out` points to `len` bytes that nobody else uses until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_read_size(handle: u32, out: *mut u8, len: u32) -> i32 {
+    // SAFETY: bytes_mut demands what this function demands of its caller.
+    let out = unsafe { bytes_mut(out, len) };
+    with_core(|core| {
+        let Some(reader) = core.transfers.reader(handle) else {
+            return UNKNOWN;
+        };
+        let Some(out) = out.first_chunk_mut::<8>() else {
+            return BAD_LAYOUT;
+        };
+        *out = reader.size().to_le_bytes();
+        0
+    })
+}
+
+/// Reads on. Completes `token` with the bytes put into the buffer; fewer than fit are the last.
+///
+/// # Safety
+/// `out` points to `len` bytes that nobody else uses until `token` was completed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_read_next(handle: u32, out: *mut u8, len: u32, token: u32) -> i32 {
+    // SAFETY: Lent::new demands what this function demands of its caller.
+    let out = unsafe { Lent::new(out, len) };
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let Some(reader) = transfers.reader(handle) else {
+            return UNKNOWN;
+        };
+        reader.next(&transfers.readers, out, transfers.ticket(token));
+        0
+    })
+}
+
+/// Ends a download, wherever it is. Operations under way are still completed.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_read_close(handle: u32) -> i32 {
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let Some(reader) = transfers.remove_reader(handle) else {
+            return UNKNOWN;
+        };
+        reader.close(&transfers.readers);
+        0
+    })
+}
+
+/// Begins to write a file, with `mode` unless that is negative, unless the space available falls
+/// below `reserve` bytes. The body is spooled in `spool_dir` where it cannot lie beside the target.
+/// Returns a handle; completes `token` when chunks can be taken.
+///
+/// # Safety
+/// `path` and `spool_dir` are null or point to as many bytes as the number after them says, which
+/// stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_upload_file(
+    path: *const u8,
+    path_len: u32,
+    mode: i32,
+    reserve: u64,
+    spool_dir: *const u8,
+    spool_dir_len: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: path_of demands what this function demands of its caller.
+    let (path, spool) = unsafe { (path_of(path, path_len), path_of(spool_dir, spool_dir_len)) };
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let (handle, upload) = transfers.new_upload();
+        let open = move || {
+            let (path, exists) = resolve(&path)?;
+            let reserve = Reserve::new(reserve);
+            reserve.check(&path, 0)?;
+            let spools = [spool.as_path(), &std::env::temp_dir()];
+            let target = Target::prepare(path, exists, u32::try_from(mode).ok(), &spools)?;
+            let goal = Goal::File(target);
+            Ok(Staged { goal, reserve })
+        };
+        upload.open(&transfers.writers, open, transfers.ticket(token));
+        handle as i32
+    })
+}
+
+/// Begins to spool an archive for the directory `root`, as [`guestd_upload_file`].
+///
+/// # Safety
+/// As [`guestd_upload_file`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_upload_tree(
+    root: *const u8,
+    root_len: u32,
+    reserve: u64,
+    spool_dir: *const u8,
+    spool_dir_len: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: path_of demands what this function demands of its caller.
+    let (root, spool) = unsafe { (path_of(root, root_len), path_of(spool_dir, spool_dir_len)) };
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let (handle, upload) = transfers.new_upload();
+        let open = move || {
+            let reserve = Reserve::new(reserve);
+            reserve.check(&root, 0)?;
+            let near = nearest_dir(&root);
+            let spools = [near.as_path(), spool.as_path(), &std::env::temp_dir()];
+            let file = Temp::unlinked(&spools)
+                .map_err(|errno| Failure::of("spool the archive for", &root, errno))?;
+            reserve.check_file(&file)?;
+            let goal = Goal::Tree(Box::new(Spool::new(file, Some(near))), root);
+            Ok(Staged { goal, reserve })
+        };
+        upload.open(&transfers.writers, open, transfers.ticket(token));
+        handle as i32
+    })
+}
+
+/// Writes a chunk. Completes `token` with its length when the buffer is not needed any more.
+///
+/// # Safety
+/// `data` points to `len` bytes that nobody changes until `token` was completed.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_upload_write(
+    handle: u32,
+    data: *mut u8,
+    len: u32,
+    token: u32,
+) -> i32 {
+    // SAFETY: Lent::new demands what this function demands of its caller.
+    let data = unsafe { Lent::new(data, len) };
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let Some(upload) = transfers.upload(handle) else {
+            return UNKNOWN;
+        };
+        upload.write(&transfers.writers, data, transfers.ticket(token));
+        0
+    })
+}
+
+/// Ends an upload well: puts the file in its place, or checks and extracts the archive within the
+/// limits, which a file ignores. Completes `token` with 0. The handle names nothing any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_upload_finish(
+    handle: u32,
+    max_members: u64,
+    max_bytes: u64,
+    token: u32,
+) -> i32 {
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let Some(upload) = transfers.remove_upload(handle) else {
+            return UNKNOWN;
+        };
+        let limits = Limits {
+            members: max_members,
+            bytes: max_bytes,
+        };
+        let finish = move |staged: Staged| match staged.goal {
+            Goal::File(target) => target.commit().map(|()| 0),
+            Goal::Tree(spool, root) => unpack(&spool, &root, limits, staged.reserve).map(|()| 0),
+        };
+        upload.finish(&transfers.writers, finish, transfers.ticket(token));
+        0
+    })
+}
+
+/// Ends an upload and leaves nothing of it. Completes `token` when nothing is left. The handle
+/// names nothing any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_upload_abort(handle: u32, token: u32) -> i32 {
+    with_core(|core| {
+        let transfers = &core.transfers;
+        let Some(upload) = transfers.remove_upload(handle) else {
+            return UNKNOWN;
+        };
+        upload.abort(&transfers.writers, transfers.ticket(token));
+        0
+    })
+}
+
+/// Takes the sentence that operation `token` failed with, cut to what fits. Returns its length.
+///
+/// # Safety
+/// `out` points to `len` bytes that nobody else uses until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_failure_take(token: u32, out: *mut u8, len: u32) -> i32 {
+    // SAFETY: bytes_mut demands what this function demands of its caller.
+    let out = unsafe { bytes_mut(out, len) };
+    with_core(|core| {
+        let Some(text) = core.transfers.take_text(token) else {
+            return UNKNOWN;
+        };
+        let length = text.len().min(out.len());
+        out[..length].copy_from_slice(&text.as_bytes()[..length]);
+        length as i32
+    })
+}
+
+/// # Safety
+/// `ptr` is null or points to `len` bytes that stay unchanged until this returns.
+unsafe fn path_of(ptr: *const u8, len: u32) -> PathBuf {
+    // SAFETY: bytes demands what this function demands of its caller.
+    PathBuf::from(OsStr::from_bytes(unsafe { bytes(ptr, len) }))
+}

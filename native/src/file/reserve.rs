@@ -1,0 +1,105 @@
+//! The space that stays free.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+
+use rustix::fs::{StatVfs, fstatvfs};
+
+use super::failure::{Failure, UNDER_RESERVE};
+use crate::disk;
+
+/// How many bytes are written between two looks at the space that is left.
+const EVERY_BYTES: u64 = 8 << 20;
+
+/// Bytes that must stay available on a file system. 0 guards nothing, and what cannot be measured
+/// is not refused.
+///
+/// Invariant: fewer than [`EVERY_BYTES`] were written since the last look.
+#[derive(Clone, Debug)]
+pub struct Reserve {
+    bytes: u64,
+    unseen: u64,
+}
+
+impl Reserve {
+    /// A reserve of `bytes`.
+    pub fn new(bytes: u64) -> Self {
+        Self { bytes, unseen: 0 }
+    }
+
+    /// Looks at the file system of `path` before `wanted` bytes are written to it.
+    pub fn check(&self, path: &Path, wanted: u64) -> Result<(), Failure> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        disk::nearest(path).map_or(Ok(()), |stat| self.weigh(&stat, wanted))
+    }
+
+    /// Looks at the file system of an open file.
+    pub fn check_file(&self, file: impl AsFd) -> Result<(), Failure> {
+        if self.bytes == 0 {
+            return Ok(());
+        }
+        fstatvfs(file).map_or(Ok(()), |stat| self.weigh(&stat, 0))
+    }
+
+    /// Counts `bytes` that are about to be written to `file`, and looks every 8 MiB.
+    pub fn count(&mut self, file: impl AsFd, bytes: u64) -> Result<(), Failure> {
+        self.unseen += bytes;
+        if self.unseen < EVERY_BYTES {
+            return Ok(());
+        }
+        self.unseen = 0;
+        self.check_file(file)
+    }
+
+    fn weigh(&self, stat: &StatVfs, wanted: u64) -> Result<(), Failure> {
+        // /proc, /sys and their like have no blocks at all, and so nothing that could run out.
+        if stat.f_blocks == 0 {
+            return Ok(());
+        }
+        self.judge(stat.f_bavail.saturating_mul(stat.f_frsize), wanted)
+    }
+
+    fn judge(&self, available: u64, wanted: u64) -> Result<(), Failure> {
+        if available.saturating_sub(wanted) >= self.bytes {
+            return Ok(());
+        }
+        let text = format!(
+            "Cannot write: {available} bytes are available and {} are kept in reserve",
+            self.bytes
+        );
+        let value = available.min(i64::MAX as u64) as i64;
+        Err(Failure {
+            value,
+            ..Failure::new(UNDER_RESERVE, text)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_write_is_refused_when_less_than_the_reserve_would_be_left() {
+        let reserve = Reserve::new(100);
+        assert_eq!(reserve.judge(100, 0), Ok(()));
+        assert_eq!(reserve.judge(150, 50), Ok(()));
+        let refused = reserve.judge(150, 51).unwrap_err();
+        assert_eq!((refused.status, refused.value), (UNDER_RESERVE, 150));
+        assert!(refused.text.contains("150 bytes are available and 100"));
+    }
+
+    #[test]
+    fn what_cannot_be_measured_is_allowed_and_nothing_is_measured_for_no_reserve() {
+        let nowhere = Path::new("/proc/self/fd/-1\0");
+        assert_eq!(Reserve::new(u64::MAX).check(nowhere, 0), Ok(()));
+        assert_eq!(
+            Reserve::new(u64::MAX).check(Path::new("/proc/sys"), 0),
+            Ok(())
+        );
+        assert_eq!(Reserve::new(0).check(Path::new("/"), u64::MAX), Ok(()));
+        assert!(Reserve::new(u64::MAX).check(Path::new("/"), 0).is_err());
+    }
+}

@@ -1,0 +1,265 @@
+//! Where an upload goes, and how it gets there.
+
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{
+    FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, ftruncate, lstat, open, readlink,
+};
+use rustix::io::Errno;
+
+use super::failure::{Failure, IS_DIRECTORY, NOT_REGULAR, shown};
+use super::parents::Parents;
+use super::temp::Temp;
+
+/// As many symlinks as the kernel follows.
+const MAX_LINKS: usize = 40;
+const NEW_FILE: u32 = 0o644;
+const TRIES: u32 = 8;
+const COPY_BYTES: usize = 256 << 10;
+
+/// The file that `path` leads to, through symlinks, also to one that is not there yet.
+pub fn resolve(path: &Path) -> Result<(PathBuf, bool), Failure> {
+    let mut at = path.to_owned();
+    for _ in 0..=MAX_LINKS {
+        let last = at
+            .as_os_str()
+            .as_bytes()
+            .rsplit(|byte| *byte == b'/')
+            .next();
+        if matches!(last, None | Some(b"" | b"." | b"..")) {
+            return Err(not_regular(&at, true));
+        }
+        match existing(&at)? {
+            None => return Ok((at, false)),
+            Some(stat) if kind(&stat) == FileType::Symlink => {
+                let link = readlink(&at, Vec::new())
+                    .map_err(|errno| Failure::of("read the symlink", &at, errno))?;
+                let link = std::ffi::OsStr::from_bytes(link.as_bytes());
+                at = at.parent().unwrap_or(Path::new("")).join(link);
+            }
+            Some(stat) => {
+                regular(&at, &stat)?;
+                return Ok((at, true));
+            }
+        }
+    }
+    Err(Failure::of("follow the symlink", path, Errno::LOOP))
+}
+
+fn existing(path: &Path) -> Result<Option<Stat>, Failure> {
+    match lstat(path) {
+        Ok(stat) => Ok(Some(stat)),
+        Err(Errno::NOENT) => Ok(None),
+        Err(errno) => Err(Failure::of("look at", path, errno)),
+    }
+}
+
+fn kind(stat: &Stat) -> FileType {
+    FileType::from_raw_mode(stat.st_mode)
+}
+
+fn regular(path: &Path, stat: &Stat) -> Result<(), Failure> {
+    match kind(stat) {
+        FileType::RegularFile => Ok(()),
+        other => Err(not_regular(path, other == FileType::Directory)),
+    }
+}
+
+fn not_regular(path: &Path, directory: bool) -> Failure {
+    let path = shown(path);
+    match directory {
+        true => Failure::new(
+            IS_DIRECTORY,
+            format!("Cannot write {path}: it is a directory"),
+        ),
+        false => Failure::new(
+            NOT_REGULAR,
+            format!("Cannot write {path}: it is no regular file"),
+        ),
+    }
+}
+
+/// A directory refused a new file, or its renaming, in a way that leaves writing in place.
+fn leaves_writing_in_place(errno: Errno) -> bool {
+    use Errno as E;
+    [E::ACCESS, E::PERM, E::BUSY, E::ROFS, E::OPNOTSUPP].contains(&errno)
+}
+
+/// A file on its way to its target.
+///
+/// Invariant: the target is what it was; with `temp` the bytes lie beside it, without in `spool`.
+pub struct Target {
+    path: PathBuf,
+    mode: Option<u32>,
+    temp: Option<Temp>,
+    spool: Option<File>,
+    // Dropped after `temp`, which lies in the last of them.
+    parents: Parents,
+}
+
+impl Target {
+    /// Prepares to write `path`, which [`resolve`] gave. Makes parents where they are missing.
+    pub fn prepare(
+        path: PathBuf,
+        exists: bool,
+        mode: Option<u32>,
+        spool_dirs: &[&Path],
+    ) -> Result<Self, Failure> {
+        let mut parents = Parents::default();
+        let (mut temp, mut spool) = (None, None);
+        match beside(&path, &mut parents) {
+            Ok(made) => temp = Some(made),
+            // /proc says ENOENT to whoever makes a file in it.
+            Err((Some(errno), _))
+                if exists && (leaves_writing_in_place(errno) || errno == Errno::NOENT) =>
+            {
+                let made = Temp::unlinked(spool_dirs)
+                    .map_err(|errno| Failure::of("spool the body for", &path, errno))?;
+                spool = Some(made);
+            }
+            Err((_, failure)) => return Err(failure),
+        }
+        Ok(Self {
+            path,
+            mode,
+            parents,
+            temp,
+            spool,
+        })
+    }
+
+    /// Where the bytes go meanwhile.
+    pub fn file(&self) -> Result<&File, Failure> {
+        let beside = self.temp.as_ref().map(|temp| &temp.file);
+        beside.or(self.spool.as_ref()).ok_or_else(|| {
+            Failure::new(
+                libc::EIO,
+                format!("Cannot write {}: nothing is open", shown(&self.path)),
+            )
+        })
+    }
+
+    /// The path that is written, with symlinks followed.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the bytes the target's content.
+    pub fn commit(mut self) -> Result<(), Failure> {
+        let found = existing(&self.path)?;
+        if let Some(stat) = &found {
+            regular(&self.path, stat)?;
+        }
+        if let Some(temp) = &mut self.temp {
+            match finish(
+                temp,
+                &self.path,
+                found.as_ref(),
+                self.mode,
+                &mut self.parents,
+            ) {
+                Ok(()) => {}
+                Err(errno) if found.is_some() && leaves_writing_in_place(errno) => {
+                    self.in_place()?;
+                }
+                Err(errno) => {
+                    return Err(Failure::of("put a new file in place of", &self.path, errno));
+                }
+            }
+        } else {
+            self.in_place()?;
+        }
+        self.parents.keep();
+        Ok(())
+    }
+
+    /// Writes into the file that is there. Nothing can make this whole or nothing, so the bytes
+    /// are all here before it begins.
+    fn in_place(&self) -> Result<(), Failure> {
+        let failed = |errno| Failure::of("write in place", &self.path, errno);
+        let source = self.file()?;
+        let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let target = open(&self.path, flags, Mode::empty()).map_err(failed)?;
+        let stat = fstat(&target).map_err(failed)?;
+        regular(&self.path, &stat)?;
+        let mut block = vec![0; COPY_BYTES];
+        let mut at = 0;
+        loop {
+            let count = match rustix::io::pread(source, &mut block, at) {
+                Ok(0) => break,
+                Ok(count) => count,
+                Err(Errno::INTR) => continue,
+                Err(errno) => return Err(failed(errno)),
+            };
+            super::write_all(&target, &block[..count]).map_err(failed)?;
+            at += count as u64;
+        }
+        // Shortened at the end and only where there is something to cut: what is not a real file
+        // system, such as /proc, claims to be empty and may not like it.
+        if stat.st_size.max(0) as u64 > at {
+            ftruncate(&target, at).map_err(failed)?;
+        }
+        if let Some(mode) = self.mode {
+            fchmod(&target, Mode::from_raw_mode(mode))
+                .map_err(|errno| Failure::of("change the mode of", &self.path, errno))?;
+        }
+        Ok(())
+    }
+}
+
+/// A temporary file beside `path`. The errno is given where the directory itself refused.
+fn beside(path: &Path, parents: &mut Parents) -> Result<Temp, (Option<Errno>, Failure)> {
+    let dir = directory_of(path);
+    let mut tries = 0;
+    loop {
+        match Temp::within(dir) {
+            Ok(temp) => return Ok(temp),
+            // More than once, because an upload beside this one may have made the directory, fail
+            // and remove it.
+            Err(Errno::NOENT) if tries < TRIES => {
+                parents.make(dir).map_err(|failure| (None, failure))?;
+                tries += 1;
+            }
+            Err(errno) => {
+                return Err((Some(errno), Failure::of("create a file in", dir, errno)));
+            }
+        }
+    }
+}
+
+fn directory_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+fn finish(
+    temp: &mut Temp,
+    path: &Path,
+    found: Option<&Stat>,
+    mode: Option<u32>,
+    parents: &mut Parents,
+) -> Result<(), Errno> {
+    if let Some(found) = found {
+        let ours = fstat(&temp.file)?;
+        if (ours.st_uid, ours.st_gid) != (found.st_uid, found.st_gid) {
+            let (uid, gid) = (Uid::from_raw(found.st_uid), Gid::from_raw(found.st_gid));
+            fchown(&temp.file, Some(uid), Some(gid))?;
+        }
+    }
+    // After the owner, whose change takes set-user-id bits away.
+    let mode = mode.unwrap_or(found.map_or(NEW_FILE, |stat| stat.st_mode & 0o7777));
+    fchmod(&temp.file, Mode::from_raw_mode(mode))?;
+    match temp.place(path) {
+        // An upload beside this one, which had made the directory, has failed and removed it.
+        Err(Errno::NOENT) => {
+            let again = parents.make(directory_of(path));
+            again.map_err(|failure| Errno::from_raw_os_error(failure.status))?;
+            temp.place(path)
+        }
+        other => other,
+    }
+}

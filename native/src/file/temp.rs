@@ -1,0 +1,173 @@
+//! Files that have no name until they are whole.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open, rename, unlink};
+use rustix::io::Errno;
+
+/// A file that nobody else sees as what it will become. Dropped, it leaves nothing.
+///
+/// Invariant: `name` is the name that it has in its directory at the moment, if any. It has none
+/// where the file system knows O_TMPFILE: then not even a daemon that is killed leaves anything.
+pub struct Temp {
+    /// The file, open for reading and writing.
+    pub file: File,
+    name: Option<PathBuf>,
+}
+
+const FLAGS: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
+
+impl Temp {
+    /// A file in `dir` that only its owner can read.
+    pub fn within(dir: &Path) -> Result<Self, Errno> {
+        let mode = Mode::RUSR | Mode::WUSR;
+        match open(dir, FLAGS | OFlags::TMPFILE, mode) {
+            Ok(fd) => {
+                let (file, name) = (File::from(fd), None);
+                Ok(Self { file, name })
+            }
+            Err(Errno::NOENT) => Err(Errno::NOENT),
+            // Whatever it does not like about that, a name may do.
+            Err(_) => Self::named(dir, mode),
+        }
+    }
+
+    fn named(dir: &Path, mode: Mode) -> Result<Self, Errno> {
+        let flags = FLAGS | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        loop {
+            let name = fresh_name(dir);
+            match open(&name, flags, mode) {
+                Ok(fd) => {
+                    let (file, name) = (File::from(fd), Some(name));
+                    return Ok(Self { file, name });
+                }
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno),
+            }
+        }
+    }
+
+    /// A file without a name in the first of `dirs` that takes one.
+    pub fn unlinked(dirs: &[&Path]) -> Result<File, Errno> {
+        let mut refused = Errno::NOENT;
+        for dir in dirs {
+            match Self::within(dir).and_then(Self::into_unlinked) {
+                Ok(file) => return Ok(file),
+                Err(errno) => refused = errno,
+            }
+        }
+        Err(refused)
+    }
+
+    fn into_unlinked(mut self) -> Result<File, Errno> {
+        if let Some(name) = self.name.take() {
+            unlink(&name)?;
+        }
+        self.file.try_clone().map_err(|_| Errno::MFILE)
+    }
+
+    /// Gives it the name `target`, which is in the directory that it was made in, in place of what
+    /// has that name.
+    pub fn place(&mut self, target: &Path) -> Result<(), Errno> {
+        if self.name.is_none() {
+            match link(&self.file, CWD, target) {
+                Err(Errno::EXIST) => {}
+                other => return other,
+            }
+            let dir = target.parent().unwrap_or(Path::new(""));
+            self.name = Some(loop {
+                let name = fresh_name(dir);
+                match link(&self.file, CWD, &name) {
+                    Ok(()) => break name,
+                    Err(Errno::EXIST) => {}
+                    Err(errno) => return Err(errno),
+                }
+            });
+        }
+        if let Some(name) = &self.name {
+            rename(name, target)?;
+            self.name = None;
+        }
+        Ok(())
+    }
+}
+
+/// Gives a file that has no name one in `dir`.
+pub fn link(file: &File, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
+    // Needs a capability on older kernels, and says "no such file" without it.
+    match linkat(file, "", dir.as_fd(), name, AtFlags::EMPTY_PATH) {
+        Err(Errno::NOENT) => {
+            let this = format!("/proc/self/fd/{}", file.as_raw_fd());
+            linkat(CWD, this, dir, name, AtFlags::SYMLINK_FOLLOW)
+        }
+        other => other,
+    }
+}
+
+impl Drop for Temp {
+    fn drop(&mut self) {
+        if let Some(name) = &self.name {
+            let _ = unlink(name);
+        }
+    }
+}
+
+fn fresh_name(dir: &Path) -> PathBuf {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // A name that is taken is only passed over, so it need not be unguessable.
+    let name = format!(".guestd-{}-{number}.part", std::process::id());
+    dir.join(OsString::from(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::testing::TempDir;
+    use std::io::Write;
+
+    fn names(dir: &Path) -> Vec<OsString> {
+        let entries = std::fs::read_dir(dir).unwrap();
+        entries.map(|entry| entry.unwrap().file_name()).collect()
+    }
+
+    #[test]
+    fn it_is_placed_over_what_was_there_and_leaves_nothing_when_dropped() {
+        let dir = TempDir::make();
+        let target = dir.path().join("target");
+        for named in [false, true] {
+            let make = || match named {
+                true => Temp::named(dir.path(), Mode::RUSR).unwrap(),
+                false => Temp::within(dir.path()).unwrap(),
+            };
+            drop(make());
+            assert!(names(dir.path()).is_empty());
+            for content in [b"one", b"two"] {
+                let mut temp = make();
+                temp.file.write_all(content).unwrap();
+                temp.place(&target).unwrap();
+                assert_eq!(std::fs::read(&target).unwrap(), content);
+                assert_eq!(names(dir.path()), ["target"]);
+            }
+            std::fs::remove_file(&target).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_replaced_is_said_and_leaves_nothing() {
+        let dir = TempDir::make();
+        let target = dir.path().join("target");
+        std::fs::create_dir(&target).unwrap();
+        let mut temp = Temp::within(dir.path()).unwrap();
+        assert_eq!(temp.place(&target), Err(Errno::ISDIR));
+        drop(temp);
+        assert_eq!(names(dir.path()), ["target"]);
+        let absent = dir.path().join("absent");
+        assert_eq!(Temp::within(&absent).err(), Some(Errno::NOENT));
+        assert!(Temp::unlinked(&[&absent, dir.path()]).is_ok());
+    }
+}

@@ -1,0 +1,62 @@
+//! The promise to end an operation.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::failure::Failure;
+use crate::wake::Wake;
+
+/// Sentences of failed operations, by token, until they are taken.
+pub type Texts = Arc<Mutex<HashMap<u32, String>>>;
+
+/// Invariant: `token` is completed exactly once: by [`Ticket::end`], or when this is dropped.
+pub struct Ticket {
+    wake: Arc<Wake>,
+    texts: Texts,
+    token: u32,
+    ended: bool,
+}
+
+impl Ticket {
+    /// The promise to complete `token`.
+    pub fn new(wake: &Arc<Wake>, texts: &Texts, token: u32) -> Self {
+        let (wake, texts) = (Arc::clone(wake), Arc::clone(texts));
+        Self {
+            wake,
+            texts,
+            token,
+            ended: false,
+        }
+    }
+
+    /// Completes the operation.
+    pub fn end(mut self, result: Result<i64, Failure>) {
+        self.complete(result);
+    }
+
+    fn complete(&mut self, result: Result<i64, Failure>) {
+        self.ended = true;
+        match result {
+            Ok(value) => self.wake.complete(self.token, 0, value),
+            Err(failure) => {
+                let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
+                texts.insert(self.token, failure.text);
+                drop(texts);
+                self.wake
+                    .complete(self.token, failure.status, failure.value);
+            }
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.ended {
+            // The job panicked, or no thread could be had for it.
+            self.complete(Err(Failure::new(
+                libc::EAGAIN,
+                "Cannot finish a file operation: it was given up",
+            )));
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! A directory tree as a pax archive, made while it is read.
+
+use std::collections::HashMap;
+use std::fs::File;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use rustix::fs::FileType;
+use tar::EntryType;
+
+use super::header::{self, Entry};
+use super::walk::{Found, Walk};
+use super::{BLOCK, Limits, padded};
+use crate::file::failure::{Failure, OVER_LIMIT, shown};
+use crate::file::read::read_full;
+use crate::file::reader::Source;
+
+/// Counts what was met against the limits.
+struct Tally<'a> {
+    path: &'a Path,
+    limits: Limits,
+    members: u64,
+    bytes: u64,
+}
+
+impl Tally<'_> {
+    fn add(&mut self, bytes: u64) -> Result<(), Failure> {
+        self.members += 1;
+        self.bytes = self.bytes.saturating_add(bytes);
+        let over = |what: &str, limit: u64| {
+            let path = shown(self.path);
+            Err(Failure::new(
+                OVER_LIMIT,
+                format!("Cannot pack {path}: it has more than {limit} {what}"),
+            ))
+        };
+        if self.members > self.limits.members {
+            return over("members", self.limits.members);
+        }
+        if self.bytes > self.limits.bytes {
+            return over("bytes", self.limits.bytes);
+        }
+        Ok(())
+    }
+}
+
+/// Names of files that have several, by device and inode, while some of them are still to come.
+#[derive(Default)]
+struct Links(HashMap<(u64, u64), (Vec<u8>, u64)>);
+
+impl Links {
+    /// The name under which this file was met before, if it was.
+    fn met(&mut self, found: &Found, path: &[u8]) -> Option<Vec<u8>> {
+        let stat = &found.stat;
+        if found.kind != FileType::RegularFile || stat.st_nlink < 2 {
+            return None;
+        }
+        // 32 bits on aarch64, 64 on x86_64.
+        #[allow(clippy::useless_conversion)]
+        let links = u64::from(stat.st_nlink);
+        let key = (stat.st_dev, stat.st_ino);
+        let Some((first, left)) = self.0.get_mut(&key) else {
+            self.0.insert(key, (path.to_vec(), links - 1));
+            return None;
+        };
+        *left -= 1;
+        if *left > 0 {
+            return Some(first.clone());
+        }
+        self.0.remove(&key).map(|(first, _)| first)
+    }
+}
+
+/// The content of a member: `left` bytes still to come, of which the file may have fewer by now,
+/// then `padding` zeros.
+struct Content {
+    file: Option<File>,
+    left: u64,
+    padding: u64,
+}
+
+/// An archive under way.
+///
+/// Invariant: what comes next is `pending[at..]`, then `content`, then what the walk still finds,
+/// then, once, the two zero blocks of the end.
+pub struct Packer {
+    walk: Walk,
+    links: Links,
+    pending: Vec<u8>,
+    at: usize,
+    content: Option<Content>,
+    ended: bool,
+}
+
+impl Packer {
+    /// Measures the tree at `path` against `limits`, then opens it for packing.
+    pub fn open(path: &Path, limits: Limits, cancelled: &Arc<AtomicBool>) -> Result<Self, Failure> {
+        measure(path, limits, cancelled)?;
+        let (walk, root) = Walk::open(path, cancelled)?;
+        let mut packer = Self {
+            walk,
+            links: Links::default(),
+            pending: Vec::new(),
+            at: 0,
+            content: None,
+            ended: false,
+        };
+        packer.header(&root, EntryType::Directory, b"./", b"", 0);
+        Ok(packer)
+    }
+
+    /// Prepares the next member, or the end.
+    fn advance(&mut self) -> Result<(), Failure> {
+        self.pending.clear();
+        self.at = 0;
+        let Some(found) = self.walk.next_member()? else {
+            self.pending.resize(2 * BLOCK, 0);
+            self.ended = true;
+            return Ok(());
+        };
+        let mut name = self.walk.path().to_vec();
+        match found.kind {
+            FileType::Directory => {
+                name.push(b'/');
+                self.header(&found, EntryType::Directory, &name, b"", 0);
+            }
+            FileType::Symlink => {
+                if let Some(target) = self.walk.link_target()? {
+                    self.header(&found, EntryType::Symlink, &name, &target, 0);
+                }
+            }
+            _ => {
+                if let Some(first) = self.links.met(&found, &name) {
+                    self.header(&found, EntryType::Link, &name, &first, 0);
+                } else if let Some(file) = self.walk.open_file()? {
+                    let size = found.stat.st_size.max(0) as u64;
+                    self.header(&found, EntryType::Regular, &name, b"", size);
+                    let padding = padded(size).map_or(0, |whole| whole - size);
+                    self.content = Some(Content {
+                        file: Some(file),
+                        left: size,
+                        padding,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn header(&mut self, found: &Found, kind: EntryType, name: &[u8], link: &[u8], size: u64) {
+        let stat = &found.stat;
+        let entry = Entry {
+            kind,
+            name,
+            link,
+            mode: stat.st_mode,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            mtime: stat.st_mtime,
+            size,
+        };
+        header::append(&mut self.pending, &entry);
+    }
+
+    /// Gives of the content what there is: zeros where the file has become shorter.
+    fn content(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        let Some(content) = &mut self.content else {
+            return Ok(0);
+        };
+        let wanted = out
+            .len()
+            .min(usize::try_from(content.left).unwrap_or(usize::MAX));
+        let mut given = 0;
+        if let Some(file) = &content.file {
+            given = read_full(file, &mut out[..wanted]).map_err(|errno| self.walk.failed(errno))?;
+            if given < wanted {
+                content.file = None;
+            }
+        }
+        out[given..wanted].fill(0);
+        content.left -= wanted as u64;
+        let mut filled = wanted;
+        if content.left == 0 {
+            content.file = None;
+            let zeros = (out.len() - filled).min(content.padding as usize);
+            out[filled..filled + zeros].fill(0);
+            content.padding -= zeros as u64;
+            filled += zeros;
+            if content.padding == 0 {
+                self.content = None;
+            }
+        }
+        Ok(filled)
+    }
+}
+
+impl Source for Packer {
+    fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        let mut filled = 0;
+        while filled < out.len() {
+            let room = &mut out[filled..];
+            if self.at < self.pending.len() {
+                let rest = &self.pending[self.at..];
+                let count = rest.len().min(room.len());
+                room[..count].copy_from_slice(&rest[..count]);
+                self.at += count;
+                filled += count;
+            } else if self.content.is_some() {
+                filled += self.content(room)?;
+            } else if self.ended {
+                break;
+            } else {
+                self.advance()?;
+            }
+        }
+        Ok(filled)
+    }
+}
+
+fn measure(path: &Path, limits: Limits, cancelled: &Arc<AtomicBool>) -> Result<(), Failure> {
+    let mut tally = Tally {
+        path,
+        limits,
+        members: 0,
+        bytes: 0,
+    };
+    let mut links = Links::default();
+    let (mut walk, _) = Walk::open(path, cancelled)?;
+    tally.add(0)?;
+    while let Some(found) = walk.next_member()? {
+        let is_file = found.kind == FileType::RegularFile;
+        if !is_file || links.met(&found, &[]).is_some() {
+            tally.add(0)?;
+            continue;
+        }
+        walk.check_readable()?;
+        tally.add(found.stat.st_size.max(0) as u64)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,265 @@
+//! A directory tree in the order of its members' names.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{
+    Access, AtFlags, Dir, FileType, Mode, OFlags, Stat, accessat, fstat, open, openat, readlinkat,
+    stat, statat,
+};
+use rustix::io::Errno;
+
+use crate::file::failure::{CANCELLED, Failure, NOT_DIRECTORY, shown, shown_bytes};
+
+/// Directories that stay open on the way down. Those above are reopened on the way up.
+const OPEN: usize = 64;
+
+const DIR_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::CLOEXEC);
+
+/// A member that was found.
+pub struct Found {
+    /// What lstat says of it.
+    pub stat: Stat,
+    /// Its kind: a regular file, a directory or a symlink.
+    pub kind: FileType,
+}
+
+/// An entry of a directory: its name, with a slash at the end if it is a directory, so that entries
+/// sort as the names of their members do.
+type Key = Vec<u8>;
+
+/// Invariant: `names` are those still to be visited, the next one last. `fd` is open for the
+/// deepest [`OPEN`] frames. `above` is the length of the path that leads here.
+struct Frame {
+    fd: Option<OwnedFd>,
+    identity: (u64, u64),
+    names: Vec<Key>,
+    above: usize,
+}
+
+/// A walk. What vanishes meanwhile is passed over, as are sockets, fifos and devices.
+pub struct Walk {
+    root: String,
+    frames: Vec<Frame>,
+    path: Vec<u8>,
+    name: Vec<u8>,
+    may_read_all: bool,
+    cancelled: Arc<AtomicBool>,
+}
+
+impl Walk {
+    /// Opens the directory that `path` leads to, and gives what is known of it.
+    pub fn open(path: &Path, cancelled: &Arc<AtomicBool>) -> Result<(Self, Found), Failure> {
+        let failed = |errno| Failure::of("read the directory", path, errno);
+        let found = stat(path).map_err(failed)?;
+        if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
+            let text = format!("Cannot pack {}: it is no directory", shown(path));
+            return Err(Failure::new(NOT_DIRECTORY, text));
+        }
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let fd = open(path, flags, Mode::empty()).map_err(failed)?;
+        let found = Found {
+            stat: fstat(&fd).map_err(failed)?,
+            kind: FileType::Directory,
+        };
+        let mut walk = Self {
+            root: shown(path),
+            frames: Vec::new(),
+            path: Vec::new(),
+            name: Vec::new(),
+            may_read_all: rustix::process::geteuid().is_root(),
+            cancelled: Arc::clone(cancelled),
+        };
+        walk.enter(fd, &found.stat, 0).map_err(failed)?;
+        Ok((walk, found))
+    }
+
+    /// The next member. Its path is [`Walk::path`] until the next call.
+    pub fn next_member(&mut self) -> Result<Option<Found>, Failure> {
+        loop {
+            if self.cancelled.load(Ordering::Relaxed) {
+                return Err(Failure::new(CANCELLED, "Cannot pack on: nobody wants it"));
+            }
+            let Some(frame) = self.frames.last_mut() else {
+                return Ok(None);
+            };
+            let above = frame.above;
+            let Some(mut key) = frame.names.pop() else {
+                self.leave()?;
+                continue;
+            };
+            self.path.truncate(above);
+            if self.path.len() < above {
+                self.path.push(b'/');
+            }
+            if key.last() == Some(&b'/') {
+                key.pop();
+            }
+            self.path.extend_from_slice(&key);
+            self.name = key;
+            match self.visit() {
+                Ok(Some(found)) => return Ok(Some(found)),
+                Ok(None) | Err(Errno::NOENT) => {}
+                Err(errno) => return Err(self.failed(errno)),
+            }
+        }
+    }
+
+    /// Path of the member that was found last, relative to the root, without a slash at its end.
+    pub fn path(&self) -> &[u8] {
+        &self.path
+    }
+
+    /// Whether the file that was found last could be opened; what root asks for, it gets.
+    pub fn check_readable(&self) -> Result<(), Failure> {
+        if self.may_read_all {
+            return Ok(());
+        }
+        let access = accessat(self.dir(), self.name(), Access::READ_OK, AtFlags::EACCESS);
+        match access {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(self.failed(errno)),
+        }
+    }
+
+    /// Opens the file that was found last; none if it has vanished or is something else by now.
+    pub fn open_file(&self) -> Result<Option<File>, Failure> {
+        let flags =
+            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        match openat(self.dir(), self.name(), flags, Mode::empty()) {
+            Ok(fd) => Ok(Some(File::from(fd))),
+            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
+            Err(errno) => Err(self.failed(errno)),
+        }
+    }
+
+    /// Target of the symlink that was found last; none if it has vanished or is no symlink by now.
+    pub fn link_target(&self) -> Result<Option<Vec<u8>>, Failure> {
+        match readlinkat(self.dir(), self.name(), Vec::new()) {
+            Ok(target) => Ok(Some(target.into_bytes())),
+            Err(Errno::NOENT | Errno::INVAL) => Ok(None),
+            Err(errno) => Err(self.failed(errno)),
+        }
+    }
+
+    /// A failure with the member that was found last.
+    pub fn failed(&self, errno: Errno) -> Failure {
+        let (root, member) = (&self.root, shown_bytes(&self.path));
+        Failure::new(
+            errno.raw_os_error(),
+            format!("Cannot pack {root}: cannot read {member}"),
+        )
+    }
+
+    fn name(&self) -> &OsStr {
+        OsStr::from_bytes(&self.name)
+    }
+
+    /// The directory of the member that was found last: above the frame that a directory opened.
+    fn dir(&self) -> BorrowedFd<'_> {
+        let frame = self
+            .frames
+            .iter()
+            .rev()
+            .find(|frame| frame.above <= self.own_start());
+        // Only the deepest frames are asked for, and those are open.
+        match frame.and_then(|frame| frame.fd.as_ref()) {
+            Some(fd) => fd.as_fd(),
+            None => rustix::fs::CWD,
+        }
+    }
+
+    fn own_start(&self) -> usize {
+        self.path.len() - self.name.len()
+    }
+
+    fn visit(&mut self) -> Result<Option<Found>, Errno> {
+        let stat = statat(self.dir(), self.name(), AtFlags::SYMLINK_NOFOLLOW)?;
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        match kind {
+            FileType::RegularFile | FileType::Symlink => {}
+            FileType::Directory => {
+                let fd = match openat(self.dir(), self.name(), DIR_FLAGS, Mode::empty()) {
+                    // It is something else by now.
+                    Err(Errno::NOTDIR | Errno::LOOP) => return Ok(None),
+                    other => other?,
+                };
+                let below = self.path.len() + 1;
+                self.enter(fd, &stat, below)?;
+            }
+            _ => return Ok(None),
+        }
+        Ok(Some(Found { stat, kind }))
+    }
+
+    /// Lists a directory and makes it the one that is visited next.
+    fn enter(&mut self, fd: OwnedFd, stat: &Stat, above: usize) -> Result<(), Errno> {
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&fd)? {
+            let entry = entry?;
+            let name = entry.file_name().to_bytes();
+            if name == b"." || name == b".." {
+                continue;
+            }
+            let is_dir = match entry.file_type() {
+                FileType::Directory => true,
+                FileType::Unknown => statat(&fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                    .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
+                _ => false,
+            };
+            let mut key = name.to_vec();
+            if is_dir {
+                key.push(b'/');
+            }
+            names.push(key);
+        }
+        names.sort_unstable_by(|one, other| other.cmp(one));
+        names.shrink_to_fit();
+        if let Some(at) = self.frames.len().checked_sub(OPEN) {
+            self.frames[at].fd = None;
+        }
+        self.frames.push(Frame {
+            fd: Some(fd),
+            identity: (stat.st_dev, stat.st_ino),
+            names,
+            above,
+        });
+        Ok(())
+    }
+
+    /// Goes back to the directory above, which is reopened if it was too far up to stay open.
+    fn leave(&mut self) -> Result<(), Failure> {
+        let left = self.frames.pop();
+        let (Some(left), Some(frame)) = (left, self.frames.last_mut()) else {
+            return Ok(());
+        };
+        self.path.truncate(left.above.saturating_sub(1));
+        if frame.fd.is_some() {
+            return Ok(());
+        }
+        let below = left.fd.ok_or(Errno::BADF);
+        let above = below.and_then(|fd| openat(fd, "..", DIR_FLAGS, Mode::empty()));
+        let above = above.and_then(|fd| {
+            let stat = fstat(&fd)?;
+            // It was moved meanwhile: what is above it now is none of this tree's.
+            ((stat.st_dev, stat.st_ino) == frame.identity)
+                .then_some(fd)
+                .ok_or(Errno::STALE)
+        });
+        match above {
+            Ok(fd) => {
+                frame.fd = Some(fd);
+                Ok(())
+            }
+            Err(errno) => Err(self.failed(errno)),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+import type { Log } from "../log.ts";
+import { CHUNK_BYTES, type Opened } from "../native/reader.ts";
+import type { Transfers } from "./transfers.ts";
+
+/** A download's body, and its length where that is known. */
+export interface Download {
+  /** The bytes. */
+  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
+  /** How many there are; undefined where only the end will tell. */
+  readonly length: number | undefined;
+}
+
+/**
+ * The body of what was opened. It is read one chunk ahead of the peer, so that the disk and the
+ * network work at the same time and a slow peer costs no more than that.
+ */
+export function download(
+  { reader, first, ended: whole }: Opened,
+  transfers: Transfers,
+  log: Log,
+): Download {
+  if (whole) {
+    reader[Symbol.dispose]();
+    return { body: first, length: first.length };
+  }
+  // A size that has been passed already was a lie, as those of /proc and /sys are.
+  const claimed = reader.size;
+  const length = claimed >= first.length ? claimed : undefined;
+  let left = length ?? Infinity;
+  let ended = false;
+  let ahead: Promise<Uint8Array<ArrayBuffer>> | undefined;
+  let given: ArrayBuffer | undefined;
+  let stop: () => void = () => {};
+
+  function end(): void {
+    ended = true;
+    reader[Symbol.dispose]();
+    transfers.remove(stop);
+  }
+
+  function give(
+    controller: ReadableStreamDefaultController<Uint8Array>,
+    chunk: Uint8Array<ArrayBuffer>,
+  ): void {
+    const last = chunk.length < CHUNK_BYTES || chunk.length >= left;
+    const piece = chunk.length > left ? chunk.subarray(0, left) : chunk;
+    left -= piece.length;
+    if (piece.length > 0) controller.enqueue(piece);
+    given = piece.buffer;
+    if (!last) return;
+    end();
+    if (length === undefined || left === 0) return controller.close();
+    log.info("a file became shorter while it was read", { missing: left });
+    controller.error(new Error("Cannot send the rest: the file became shorter"));
+  }
+
+  function readAhead(): Promise<Uint8Array<ArrayBuffer>> {
+    const next = reader.next();
+    // It is looked at when the peer wants it; until then a failure is nobody's.
+    next.catch(() => {});
+    return next;
+  }
+
+  const body = new ReadableStream<Uint8Array>({
+    start(controller): void {
+      stop = () => {
+        end();
+        controller.error(new Error("Cannot send the rest: the daemon ends"));
+      };
+      transfers.add(stop);
+    },
+    async pull(controller): Promise<void> {
+      // Who asks for more has handed the last chunk on to the runtime, which holds its bytes by
+      // itself: let go of ours now, or tens of megabytes wait for a collection.
+      given?.transfer(0);
+      try {
+        const chunk = ahead === undefined ? first : await ahead;
+        if (ended) return;
+        if (chunk.length >= CHUNK_BYTES && chunk.length < left) ahead = readAhead();
+        give(controller, chunk);
+      } catch (error) {
+        if (ended) return;
+        end();
+        log.warn("a download failed", { reason: error instanceof Error ? error.message : "" });
+        controller.error(error);
+      }
+    },
+    cancel: end,
+  }, { highWaterMark: 0 });
+  return { body, length };
+}

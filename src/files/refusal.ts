@@ -1,0 +1,51 @@
+import { PlainRefusal } from "../contract/refusal.ts";
+import type { Log } from "../log.ts";
+import { ENOENT, ENOTDIR, TransferError, TransferStatus } from "../native/transfer.ts";
+
+/** What a route answers to failures that have a status of their own; the others are 500. */
+export type Statuses = ReadonlyMap<number, number>;
+
+/** Reading a file. */
+export const FILE_READ: Statuses = new Map([
+  [ENOENT, 404],
+  [ENOTDIR, 404],
+  [TransferStatus.isDirectory, 400],
+]);
+
+/** Writing a file. */
+export const FILE_WRITE: Statuses = new Map([
+  [TransferStatus.underReserve, 507],
+]);
+
+/** Packing a tree. */
+export const TAR_READ: Statuses = new Map([
+  [ENOENT, 404],
+  [ENOTDIR, 404],
+  [TransferStatus.notDirectory, 400],
+  [TransferStatus.overLimit, 413],
+]);
+
+/** Extracting an archive. */
+export const TAR_WRITE: Statuses = new Map([
+  [TransferStatus.refused, 400],
+  [TransferStatus.overLimit, 413],
+  [TransferStatus.underReserve, 507],
+]);
+
+/** Waits for a transfer and turns its failure into the answer that `statuses` gives it. */
+export async function refusingTransfers<T>(
+  statuses: Statuses,
+  log: Log,
+  pending: Promise<T>,
+): Promise<T> {
+  try {
+    return await pending;
+  } catch (error) {
+    if (!(error instanceof TransferError)) throw error;
+    const status = statuses.get(error.status) ?? 500;
+    if (status >= 500) {
+      log.warn("a transfer failed", { errno: error.status, status, reason: error.message });
+    }
+    throw new PlainRefusal(status, error.message);
+  }
+}

@@ -1,0 +1,75 @@
+import { decodeFileReadQuery, decodeFsQuery, parseMode } from "../../contract/files.ts";
+import { PlainRefusal } from "../../contract/refusal.ts";
+import type { Download } from "../../files/download.ts";
+import type { Files, Sink } from "../../files/files.ts";
+import { empty } from "../respond.ts";
+import type { Call, Handlers } from "../router.ts";
+import { pumpBody, refuseDeclared } from "../upload_body.ts";
+
+const LAST_LINE = 2n ** 64n - 1n;
+
+/** What the file routes need. */
+export interface FileRoutesOptions {
+  /** Files and trees. */
+  readonly files: Files;
+  /** Most bytes of a body. */
+  readonly maxBodyBytes: number;
+}
+
+/** The routes of files and trees. */
+export type FileRoutes = Pick<Handlers, "file_read" | "file_write" | "tar_read" | "tar_write">;
+
+/** Makes the handlers of files and trees. */
+export function fileRoutes({ files, maxBodyBytes }: FileRoutesOptions): FileRoutes {
+  async function take({ request }: Call, sink: Sink): Promise<Response> {
+    let stop: () => void = () => {};
+    try {
+      await pumpBody(request, maxBodyBytes, (bytes) => sink.write(bytes), {
+        onStop(stopping): void {
+          stop = stopping;
+          files.transfers.add(stop);
+        },
+      });
+    } catch (error) {
+      await sink.abort();
+      throw error;
+    } finally {
+      files.transfers.remove(stop);
+    }
+    await sink.finish();
+    return empty(204);
+  }
+
+  return {
+    async file_read({ query }: Call): Promise<Response> {
+      const { path, start_line: start, end_line: end } = decodeFileReadQuery(query);
+      const whole = start === null && end === null;
+      const lines = whole ? undefined : { first: start ?? 1n, last: end ?? LAST_LINE };
+      return answer("application/octet-stream", await files.readFile(path, lines));
+    },
+    async file_write(call: Call): Promise<Response> {
+      const { path, mode: octal } = decodeFsQuery(call.query);
+      const mode = octal === null ? undefined : parseMode(octal);
+      refuseDeclared(call.request, maxBodyBytes);
+      return await take(call, await files.writeFile(path, mode));
+    },
+    async tar_read({ query }: Call): Promise<Response> {
+      const { path } = decodeFsQuery(query);
+      return answer("application/x-tar", await files.readTree(path));
+    },
+    async tar_write(call: Call): Promise<Response> {
+      const { path } = decodeFsQuery(call.query);
+      if (!path.startsWith("/")) {
+        throw new PlainRefusal(400, "query parameter path must be absolute");
+      }
+      refuseDeclared(call.request, maxBodyBytes);
+      return await take(call, await files.writeTree(path));
+    },
+  };
+}
+
+function answer(type: string, { body, length }: Download): Response {
+  const headers: Record<string, string> = { "content-type": type };
+  if (length !== undefined) headers["content-length"] = String(length);
+  return new Response(body, { headers });
+}

@@ -1,0 +1,116 @@
+import type { Core } from "./core.ts";
+import { checked } from "./status.ts";
+import { transfer } from "./transfer.ts";
+
+/** What one reading gives at most, in bytes. */
+export const CHUNK_BYTES = 256 * 1024;
+
+/** What opening gives at most: one more, so that what fits into a chunk is known to be all. */
+const FIRST_BYTES = CHUNK_BYTES + 1;
+
+/** A window of lines, counted from 1 and inclusive. */
+export interface LineRange {
+  /** First line. */
+  readonly first: bigint;
+  /** Last line. */
+  readonly last: bigint;
+}
+
+/** What a tree may have. */
+export interface TreeLimits {
+  /** Members, the root among them. */
+  readonly members: number;
+  /** Bytes of all files together. */
+  readonly bytes: number;
+}
+
+/** A download that was opened. */
+export interface Opened {
+  /** Reads on. */
+  readonly reader: Reader;
+  /** The first bytes. */
+  readonly first: Uint8Array<ArrayBuffer>;
+  /** Whether those are all. */
+  readonly ended: boolean;
+}
+
+/**
+ * A file, a window of its lines or a packed tree, read from front to end by native threads.
+ *
+ * Invariant: the native side holds the handle until `close`.
+ */
+export class Reader implements Disposable {
+  readonly #core: Core;
+  readonly #handle: number;
+  #closed = false;
+
+  private constructor(core: Core, handle: number) {
+    this.#core = core;
+    this.#handle = handle;
+  }
+
+  /** Opens a file, whole or a window of its lines. Throws `TransferError`. */
+  static openFile(core: Core, path: string, lines?: LineRange): Promise<Opened> {
+    const name = new TextEncoder().encode(path);
+    const { first, last } = lines ?? { first: 0n, last: 0n };
+    return Reader.#open(
+      core,
+      (out, token) =>
+        core.symbols.guestd_file_open(name, name.length, first, last, out, out.length, token),
+    );
+  }
+
+  /** Measures a directory and opens it as an archive. Throws `TransferError`. */
+  static openTree(core: Core, path: string, limits: TreeLimits): Promise<Opened> {
+    const name = new TextEncoder().encode(path);
+    const [members, bytes] = [BigInt(limits.members), BigInt(limits.bytes)];
+    return Reader.#open(
+      core,
+      (out, token) =>
+        core.symbols.guestd_tree_open(name, name.length, members, bytes, out, out.length, token),
+    );
+  }
+
+  /** The size that the file claims to have, in bytes; 0 for a window and a tree. */
+  get size(): number {
+    const size = new BigUint64Array(1);
+    const out = new Uint8Array(size.buffer);
+    checked("ask for a size", this.#core.symbols.guestd_read_size(this.#handle, out, out.length));
+    return Number(size[0]);
+  }
+
+  /** The next bytes; fewer than {@link CHUNK_BYTES} are the last. Throws `TransferError`. */
+  async next(): Promise<Uint8Array<ArrayBuffer>> {
+    const out = new Uint8Array(CHUNK_BYTES);
+    const { symbols } = this.#core;
+    const filled = await transfer(
+      this.#core,
+      (token) => symbols.guestd_read_next(this.#handle, out, out.length, token),
+    );
+    return out.subarray(0, filled);
+  }
+
+  /** Lets go of what is open; a reading under way still ends. */
+  [Symbol.dispose](): void {
+    if (this.#closed) return;
+    this.#closed = true;
+    this.#core.symbols.guestd_read_close(this.#handle);
+  }
+
+  static async #open(
+    core: Core,
+    start: (out: Uint8Array<ArrayBuffer>, token: number) => number,
+  ): Promise<Opened> {
+    const out = new Uint8Array(FIRST_BYTES);
+    let handle = 0;
+    const opened = transfer(core, (token) => handle = start(out, token));
+    const reader = new Reader(core, handle);
+    try {
+      const filled = await opened;
+      return { reader, first: out.subarray(0, filled), ended: filled < FIRST_BYTES };
+    } catch (error) {
+      reader[Symbol.dispose]();
+      throw error;
+    }
+  }
+}

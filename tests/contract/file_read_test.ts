@@ -1,0 +1,185 @@
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { plain, text } from "../support/answers.ts";
+import { within } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { fileUrl, getFile } from "../support/files_client.ts";
+import { header } from "../support/raw_http.ts";
+import { Scratch } from "../support/scratch.ts";
+
+const KIB = 1024;
+
+function bytes(length: number): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from({ length }, (_, at) => (at * 31 + (at >> 8)) & 0xff);
+}
+
+Deno.test("a file is answered byte for byte, with its length, whatever its size", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  for (const size of [0, 1, 256 * KIB - 1, 256 * KIB, 256 * KIB + 1, 3_000_001]) {
+    const path = scratch.join(`of ${size} & more`);
+    Deno.writeFileSync(path, bytes(size));
+    const response = await getFile(daemon, path);
+    strictEqual(response.status, 200);
+    strictEqual(response.headers.get("content-type"), "application/octet-stream");
+    strictEqual(response.headers.get("content-length"), String(size));
+    deepStrictEqual(new Uint8Array(await response.arrayBuffer()), bytes(size));
+  }
+});
+
+Deno.test("a file whose size lies is read to its end", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (const path of ["/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"]) {
+    const response = await getFile(daemon, path);
+    const content = await text(response);
+    strictEqual(response.headers.get("content-length"), String(content.length));
+    match(content, /\n$/);
+  }
+});
+
+Deno.test("a line window is 1-based, inclusive, and owns its line ends", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const path = scratch.file("lines", "one\ntwo\r\n\nfour\nfive");
+  const windows: readonly [start: string | null, end: string | null, found: string][] = [
+    ["1", null, "one\ntwo\r\n\nfour\nfive"],
+    [null, "2", "one\ntwo\r\n"],
+    ["2", "2", "two\r\n"],
+    ["3", "3", "\n"],
+    ["4", "5", "four\nfive"],
+    ["5", "18446744073709551615", "five"],
+    ["6", null, ""],
+    ["18446744073709551615", null, ""],
+  ];
+  for (const [start, end, found] of windows) {
+    const response = await getFile(daemon, path, {
+      ...(start === null ? {} : { start_line: start }),
+      ...(end === null ? {} : { end_line: end }),
+    });
+    strictEqual(await text(response), found, `${start}-${end}`);
+  }
+});
+
+Deno.test("a window may begin and end in lines of megabytes", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const [a, b, c] = ["a", "b", "c"].map((char) => char.repeat(3_000_000)) as [
+    string,
+    string,
+    string,
+  ];
+  const path = scratch.file("long", `${a}\n${b}\n${c}`);
+  strictEqual(
+    await text(await getFile(daemon, path, { start_line: "2", end_line: "2" })),
+    `${b}\n`,
+  );
+  strictEqual(await text(await getFile(daemon, path, { start_line: "3" })), c);
+});
+
+Deno.test("a bad bound or path is 400 and named", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const path = scratch.file("f", "one\n");
+  const bad: readonly [more: Record<string, string>, names: RegExp][] = [
+    [{ start_line: "0" }, /start_line/],
+    [{ start_line: "x" }, /start_line/],
+    [{ start_line: "-1" }, /start_line/],
+    [{ start_line: "18446744073709551616" }, /start_line/],
+    [{ end_line: "1.0" }, /end_line/],
+    [{ end_line: "0" }, /end_line/],
+    [{ start_line: "3", end_line: "2" }, /end_line/],
+    [{ path: "" }, /path/],
+    [{ path: "a\0b" }, /path/],
+  ];
+  for (const [more, names] of bad) {
+    match(await plain(await getFile(daemon, path, more), 400), names);
+  }
+  match(await plain(await daemon.fetch("/v1/fs/file"), 400), /path/);
+  match(await plain(await daemon.fetch("/v1/fs/file?path=%ff"), 400), /path/);
+});
+
+Deno.test("a directory is 400, what is absent 404, anything else that is no file 500", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const fifo = scratch.join("fifo");
+  await new Deno.Command("mkfifo", { args: [fifo] }).output();
+  const socket = scratch.join("socket");
+  using _listener = Deno.listen({ transport: "unix", path: socket });
+  Deno.symlinkSync("loop", scratch.join("loop"));
+  Deno.symlinkSync("nothing", scratch.join("dangling"));
+  const file = scratch.file("file", "");
+  const answers: readonly [path: string, status: number][] = [
+    [scratch.path, 400],
+    [`${scratch.path}/`, 400],
+    [scratch.join("absent"), 404],
+    [scratch.join("dangling"), 404],
+    [`${file}/below`, 404],
+    [fifo, 500],
+    [socket, 500],
+    ["/dev/zero", 500],
+    [scratch.join("loop"), 500],
+    [scratch.join("x".repeat(256)), 500],
+    ["/" + "x/".repeat(3000), 500],
+  ];
+  for (const [path, status] of answers) {
+    const line = await plain(await getFile(daemon, path), status);
+    if (path.length < 200) match(line, new RegExp(RegExp.escape(path)));
+  }
+});
+
+Deno.test("a symlink is followed, and a relative path starts at the working directory", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ cwd: scratch.path });
+  scratch.file("file", "content");
+  Deno.symlinkSync("file", scratch.join("link"));
+  strictEqual(await text(await getFile(daemon, "link")), "content");
+});
+
+Deno.test("what the daemon may not read is 500", async () => {
+  if (Deno.uid() !== 0) return console.log("skipped: needs root to become somebody else");
+  using scratch = new Scratch();
+  const path = scratch.file("secret", "content", 0o600);
+  const through = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+  await using daemon = await Daemon.bootstrapped({ through });
+  match(await plain(await getFile(daemon, path), 500), /EACCES/);
+});
+
+Deno.test("a file that shrinks while it is read ends the connection, one that grows is cut", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const size = 64 * 1024 * KIB;
+  const path = scratch.join("changing");
+  Deno.writeFileSync(path, new Uint8Array(size));
+  const target = fileUrl("file", path);
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  async function readWhile(change: () => void): Promise<number> {
+    using connection = await daemon.connect();
+    await connection.send(
+      `GET ${target} HTTP/1.1\r\nHost: x\r\n${authorization.join(": ")}\r\n\r\n`,
+    );
+    const head = await connection.head();
+    strictEqual(header(head, "content-length"), String(size));
+    change();
+    let received = 0;
+    for (let piece = await connection.more(); piece.length > 0; piece = await connection.more()) {
+      received += piece.length;
+      if (received === size) break;
+    }
+    return received;
+  }
+  const cut = await readWhile(() => Deno.truncateSync(path, 40_000_000));
+  ok(cut < size, `${cut} bytes came`);
+  Deno.truncateSync(path, size);
+  strictEqual(await readWhile(() => Deno.truncateSync(path, 2 * size)), size);
+});
+
+Deno.test("a file that is removed while it is read is read to its end", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const path = scratch.join("vanishing");
+  Deno.writeFileSync(path, new Uint8Array(32 * 1024 * KIB).fill(7));
+  const response = await getFile(daemon, path);
+  Deno.removeSync(path);
+  const content = await within("the whole file", response.bytes());
+  strictEqual(content.length, 32 * 1024 * KIB);
+  strictEqual(content.every((byte) => byte === 7), true);
+});

@@ -1,0 +1,282 @@
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { plain, text } from "../support/answers.ts";
+import { eventually, within } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { fileUrl, getFile, getTar, pieces, putFile, putTar } from "../support/files_client.ts";
+import { request } from "../support/raw_http.ts";
+import { Scratch } from "../support/scratch.ts";
+import { archive } from "../support/tar_archive.ts";
+import { Tmpfs } from "../support/tmpfs.ts";
+
+const MIB = 1024 * 1024;
+const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
+
+async function hashOf(body: ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer>): Promise<string> {
+  const bytes = body instanceof Uint8Array ? body : await new Response(body).bytes();
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
+}
+
+/** Bytes of which no two chunks are alike. */
+function noise(size: number): Uint8Array<ArrayBuffer> {
+  const words = new Uint32Array(Math.ceil(size / 4));
+  let state = 1;
+  for (let at = 0; at < words.length; at++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    words[at] = state;
+  }
+  return new Uint8Array(words.buffer, 0, size);
+}
+
+Deno.test("every chunk of a long transfer arrives as it was, up and down", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const content = noise(48 * MIB + 12_345);
+  const wanted = await hashOf(content);
+  await text(await putFile(daemon, scratch.join("f"), content), 204);
+  strictEqual(await hashOf(Deno.readFileSync(scratch.join("f"))), wanted);
+  // Slowly at first, so that every buffer between the disk and the peer is full.
+  const response = await getFile(daemon, scratch.join("f"));
+  const reader = (response.body as ReadableStream<Uint8Array<ArrayBuffer>>).getReader();
+  const received: Uint8Array<ArrayBuffer>[] = [];
+  for (let next = await reader.read(); !next.done; next = await reader.read()) {
+    if (received.push(next.value) === 1) await daemon.health();
+  }
+  strictEqual(await hashOf(await new Blob(received).bytes()), wanted);
+});
+
+Deno.test("of uploads that race to one path each is whole, and one of them is there", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const path = scratch.join("made/by/whom");
+  const contents = [1, 2, 3, 4, 5, 6].map((byte) => new Uint8Array(2 * MIB + byte).fill(byte));
+  let reading = true;
+  const seen = new Set<string>();
+  const watching = (async (): Promise<void> => {
+    while (reading) {
+      const response = await getFile(daemon, path);
+      const body = await response.bytes();
+      if (response.status === 200) seen.add(`${body.length - 2 * MIB} ${new Set(body).size}`);
+    }
+  })();
+  for (let round = 0; round < 3; round++) {
+    const answers = await Promise.all(contents.map((content) => putFile(daemon, path, content)));
+    deepStrictEqual(answers.map(({ status }) => status), contents.map(() => 204));
+    await Promise.all(answers.map((answer) => answer.text()));
+    const there = Deno.readFileSync(path);
+    strictEqual(there.length, 2 * MIB + (there[0] ?? 0));
+    strictEqual(new Set(there).size, 1);
+  }
+  reading = false;
+  await watching;
+  for (const look of seen) match(look, /^[1-6] 1$/);
+  deepStrictEqual(names(scratch.join("made/by")), ["whom"]);
+});
+
+Deno.test("uploads that fail beside others never take the directory from them", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_BODY_BYTES: "300000" } });
+  for (let round = 0; round < 20; round++) {
+    const dir = scratch.join(`round${round}/a/b`);
+    const answers = await Promise.all([
+      putFile(daemon, `${dir}/good`, pieces(new Uint8Array(1000), new Uint8Array(1000))),
+      putFile(daemon, `${dir}/bad`, pieces(new Uint8Array(200_000), new Uint8Array(200_000))),
+    ]);
+    deepStrictEqual(answers.map(({ status }) => status), [204, 413]);
+    await Promise.all(answers.map((answer) => answer.text()));
+    deepStrictEqual(names(dir), ["good"]);
+  }
+});
+
+Deno.test("100 downloads whose clients do not read hold up nobody and are let go", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const path = scratch.join("large");
+  Deno.writeFileSync(path, new Uint8Array(64 * MIB));
+  const [rss, fds] = [daemon.rss(), daemon.fdCount()];
+  const connections = await Promise.all(Array.from({ length: 100 }, () => daemon.connect()));
+  for (const connection of connections) {
+    await connection.send(request("GET", fileUrl("file", path), [
+      ["Authorization", `Bearer ${daemon.token}`],
+    ]));
+    strictEqual((await connection.head()).status, 200);
+  }
+  const small = scratch.file("small", "content");
+  strictEqual(await text(await getFile(daemon, small, { start_line: "1" })), "content");
+  await text(await putFile(daemon, scratch.join("other"), "x"), 204);
+  await daemon.health();
+  ok(daemon.rss() - rss < 150 * MIB, `${(daemon.rss() - rss) / MIB} MiB more`);
+  for (const connection of connections) connection[Symbol.dispose]();
+  await eventually("every descriptor closed", () => daemon.fdCount() <= fds + 3);
+});
+
+Deno.test("60 clients that stop in mid-upload hold up nobody and cost no thread each", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const connections = await Promise.all(Array.from({ length: 60 }, () => daemon.connect()));
+  for (const [at, connection] of connections.entries()) {
+    await connection.send(request("PUT", fileUrl("file", scratch.join(`f${at}`)), [
+      ["Authorization", `Bearer ${daemon.token}`],
+      ["Content-Length", "1000000"],
+    ]));
+    await connection.send(new Uint8Array(1000));
+  }
+  await text(await putFile(daemon, scratch.join("other"), new Uint8Array(5 * MIB)), 204);
+  await text(await putTar(daemon, scratch.join("tree"), archive([{ name: "f" }])), 204);
+  ok(daemon.threadCount() < 60, `${daemon.threadCount()} threads`);
+  for (const connection of connections) connection[Symbol.dispose]();
+  deepStrictEqual(names(scratch.path), ["other", "tree"]);
+});
+
+Deno.test("memory stays flat through half a gigabyte in each direction", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const path = scratch.join("f");
+  await text(await putFile(daemon, path, new Uint8Array(MIB)), 204);
+  await (await getFile(daemon, path)).bytes();
+  const idle = daemon.rss();
+  const chunk = new Uint8Array(4 * MIB).fill(1);
+  let highest = 0;
+  const body = ReadableStream.from((function* (): Generator<Uint8Array> {
+    for (let sent = 0; sent < 512 * MIB; sent += chunk.length) {
+      highest = Math.max(highest, daemon.rss());
+      yield chunk;
+    }
+  })());
+  await text(await putFile(daemon, path, body), 204);
+  const response = await getFile(daemon, path);
+  let received = 0;
+  for await (const piece of response.body as ReadableStream<Uint8Array>) {
+    received += piece.length;
+    if (received % (8 * MIB) < piece.length) highest = Math.max(highest, daemon.rss());
+  }
+  strictEqual(received, 512 * MIB);
+  ok(highest - idle < 60e6, `${((highest - idle) / 1e6).toFixed(1)} MB above idle`);
+});
+
+Deno.test("SIGTERM in mid-transfer ends it, and an upload leaves nothing", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
+  Deno.writeFileSync(scratch.join("large"), new Uint8Array(64 * MIB));
+  using down = await daemon.connect();
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  await down.send(request("GET", fileUrl("file", scratch.join("large")), [authorization]));
+  strictEqual((await down.head()).status, 200);
+  using up = await daemon.connect();
+  await up.send(request("PUT", fileUrl("file", scratch.join("a/b")), [
+    authorization,
+    ["Content-Length", "1000000"],
+  ]));
+  await up.send(new Uint8Array(300_000));
+  await eventually("the parent", () => names(scratch.path).includes("a"));
+  strictEqual(await daemon.stop(), 0);
+  deepStrictEqual(names(scratch.path), ["large"]);
+});
+
+Deno.test("a disk that is full: 500, the old file is whole, nothing is left", async () => {
+  using disk = Tmpfs.mount(4 * MIB);
+  if (disk === undefined) return console.log("skipped: a tmpfs cannot be mounted here");
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
+  const old = disk.join("old");
+  Deno.writeTextFileSync(old, "before");
+  match(await plain(await putFile(daemon, old, new Uint8Array(6 * MIB)), 500), /ENOSPC/);
+  match(
+    await plain(await putFile(daemon, disk.join("a/b"), new Uint8Array(6 * MIB)), 500),
+    /ENOSPC/,
+  );
+  strictEqual(Deno.readTextFileSync(old), "before");
+  deepStrictEqual(names(disk.path), ["old"]);
+  await text(await putFile(daemon, old, new Uint8Array(3 * MIB)), 204);
+});
+
+Deno.test("a disk that fills while a tree is extracted: 500 names the first member missing", async () => {
+  using disk = Tmpfs.mount(4 * MIB);
+  if (disk === undefined) return console.log("skipped: a tmpfs cannot be mounted here");
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
+  // Spool and tree together do not fit.
+  const body = archive(
+    Array.from({ length: 5 }, (_, at) => ({ name: `f${at}`, content: new Uint8Array(500_000) })),
+  );
+  const root = disk.join("root");
+  const line = await plain(await putTar(daemon, root, body), 500);
+  match(line, /Cannot extract f[1-4]: it and the members after it are missing: ENOSPC/);
+  const missing = Number(/extract f([0-9])/.exec(line)?.[1]);
+  deepStrictEqual(names(root), Array.from({ length: missing }, (_, at) => `f${at}`));
+  for (const name of names(root)) strictEqual(Deno.statSync(`${root}/${name}`).size, 500_000);
+  // An archive that cannot even be spooled changes nothing.
+  const large = archive([{ name: "g", content: new Uint8Array(6 * MIB) }]);
+  match(await plain(await putTar(daemon, disk.join("other"), large), 500), /ENOSPC/);
+  deepStrictEqual(names(disk.path), ["root"]);
+});
+
+Deno.test("the reserve: checked before a write and every 8 MiB in it; what fails leaves nothing", async () => {
+  using disk = Tmpfs.mount(32 * MIB);
+  if (disk === undefined) return console.log("skipped: a tmpfs cannot be mounted here");
+  const env = { GUESTD_DISK_RESERVE_BYTES: String(12 * MIB) };
+  await using daemon = await Daemon.bootstrapped({ env });
+  const kept = disk.join("kept");
+  await text(await putFile(daemon, kept, new Uint8Array(MIB)), 204);
+  for (const path of [kept, disk.join("a/new")]) {
+    const line = await plain(await putFile(daemon, path, new Uint8Array(30 * MIB)), 507);
+    match(line, /^Cannot write: [0-9]+ bytes are available and 12582912 are kept in reserve$/);
+  }
+  deepStrictEqual(names(disk.path), ["kept"]);
+  strictEqual(Deno.statSync(kept).size, MIB);
+  // The whole tree would fit, but not beside its spool with the reserve: refused before a member.
+  const tree = archive(
+    Array.from({ length: 12 }, (_, at) => ({ name: `f${at}`, content: new Uint8Array(900_000) })),
+  );
+  match(await plain(await putTar(daemon, disk.join("root"), tree), 507), /12582912/);
+  deepStrictEqual(names(disk.path), ["kept"]);
+  await text(await putFile(daemon, disk.join("filler"), new Uint8Array(19 * MIB)), 204);
+  Deno.writeFileSync(disk.join("more"), new Uint8Array(MIB));
+  await plain(await putFile(daemon, disk.join("late"), "x"), 507);
+});
+
+Deno.test("a file that is mounted over is written in place", async () => {
+  using disk = Tmpfs.mount(4 * MIB);
+  if (disk === undefined) return console.log("skipped: a tmpfs cannot be mounted here");
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
+  Deno.writeTextFileSync(disk.join("source"), "a longer content than the new one");
+  Deno.writeTextFileSync(disk.join("target"), "covered");
+  using _bound = disk.bind("source", "target");
+  await text(await putFile(daemon, disk.join("target"), "new", { mode: "600" }), 204);
+  strictEqual(Deno.readTextFileSync(disk.join("source")), "new");
+  strictEqual((Deno.statSync(disk.join("source")).mode ?? 0) & 0o777, 0o600);
+  deepStrictEqual(names(disk.path), ["source", "target"]);
+});
+
+Deno.test("a file system that is read-only refuses, and leaves no trace of the try", async () => {
+  using disk = Tmpfs.mount(4 * MIB);
+  if (disk === undefined) return console.log("skipped: a tmpfs cannot be mounted here");
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
+  Deno.writeTextFileSync(disk.join("f"), "before");
+  disk.remountReadOnly();
+  for (const name of ["f", "new", "a/b"]) {
+    match(await plain(await putFile(daemon, disk.join(name), "x"), 500), /EROFS/);
+  }
+  match(await plain(await putTar(daemon, disk.join("t"), archive([{ name: "f" }])), 500), /EROFS/);
+});
+
+Deno.test("a tree that changes while it is packed gives an archive that can be read", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  Deno.mkdirSync(scratch.join("t"));
+  for (let at = 0; at < 400; at++) Deno.writeFileSync(scratch.join(`t/f${at}`), noise(300_000));
+  let changing = true;
+  const changes = (async (): Promise<void> => {
+    for (let at = 0; changing; at = (at + 7) % 400) {
+      const path = scratch.join(`t/f${at}`);
+      if (at % 3 === 0) await Deno.remove(path).catch(() => {});
+      else if (at % 3 === 1) await Deno.truncate(path, at * 700).catch(() => {});
+      else await Deno.writeFile(`${path}x`, new Uint8Array(at));
+    }
+  })();
+  for (let round = 0; round < 3; round++) {
+    const body = await (await getTar(daemon, scratch.join("t"))).bytes();
+    Deno.writeFileSync(scratch.join("tar"), body);
+    const list = await new Deno.Command("tar", { args: ["-tf", scratch.join("tar")] }).output();
+    strictEqual(new TextDecoder().decode(list.stderr), "");
+  }
+  changing = false;
+  await within("the changes", changes);
+});

@@ -1,0 +1,66 @@
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { Daemon, runOnce } from "../support/daemon.ts";
+
+Deno.test("a setting that does not parse is logged and its default kept, for the daemon must start", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    env: {
+      GUESTD_KILL_GRACE_SECS: "soon",
+      GUESTD_MAX_BODY_BYTES: "-1",
+      GUESTD_HOOK_PREFIX: "no slash",
+      GUESTD_VERSION_HEADER: "content-length",
+      GUESTD_EXEC_TTL_SECS: "1e999",
+      GUESTD_DRAIN_SECS: "NaN",
+      GUESTD_IDENTITY_REPAIR: "perhaps",
+    },
+  });
+  const { limits, hook_prefix, version_header } = daemon.document;
+  deepStrictEqual(
+    [limits["kill_grace_secs"], limits["max_body_bytes"], limits["exec_ttl_secs"]],
+    [10, 536870912, 900],
+  );
+  deepStrictEqual([hook_prefix, version_header], ["/platform/runtime/v1", "service-version"]);
+  const warnings = daemon.log.lines.filter(({ level }) => level === "warn");
+  for (const name of ["KILL_GRACE_SECS", "MAX_BODY_BYTES", "HOOK_PREFIX", "VERSION_HEADER"]) {
+    ok(warnings.some((line) => JSON.stringify(line).includes(`GUESTD_${name}`)), name);
+  }
+  strictEqual(warnings.length, 7);
+});
+
+Deno.test("GUESTD_LOG is the lowest level that is logged", async () => {
+  const levels = async (level: string): Promise<string[]> => {
+    // A setting that does not parse makes a warning, the start a line of information.
+    const env = { GUESTD_LOG: level, GUESTD_DRAIN_SECS: "x" };
+    await using daemon = await Daemon.start({ env });
+    await daemon.hook("resume");
+    strictEqual(await daemon.stop(), 0);
+    await daemon.log.ended;
+    return [...new Set(daemon.log.lines.map((line) => line.level))].toSorted();
+  };
+  deepStrictEqual(await levels("info"), ["info", "warn"]);
+  deepStrictEqual(await levels("nonsense"), ["info", "warn"]);
+});
+
+Deno.test("unknown arguments are one sentence and exit code 2, and nothing is started", async () => {
+  for (const args of [["--nonsense"], ["--version", "more"], ["x"]]) {
+    const { code, stdout, stderr } = await runOnce(args);
+    deepStrictEqual([code, stdout], [2, ""]);
+    match(stderr, /^guestd: [^\n]+\n$/);
+  }
+});
+
+Deno.test("a kill grace of 0 is SIGKILL at once", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_KILL_GRACE_SECS: "0" } });
+  const id = await daemon.exec("trap '' TERM; echo ready; exec sleep infinity");
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  strictEqual((await daemon.kill(id)).killed, true);
+  strictEqual((await stream.rest()).exit.signal, 9);
+});
+
+Deno.test("two daemons with settings of their own do not know of each other", async () => {
+  await using first = await Daemon.bootstrapped();
+  await using second = await Daemon.start({ env: { GUESTD_HOOK_PREFIX: "/other" } });
+  await first.exec("true", { exec_id: "mine" });
+  strictEqual((await first.health()).execs, 1);
+  strictEqual((await second.health()).execs, 0);
+});

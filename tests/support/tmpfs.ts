@@ -1,0 +1,58 @@
+/**
+ * A small file system of a test's own: the way to a disk that is really full.
+ *
+ * @module
+ */
+
+/** A tmpfs, unmounted and removed at the end of the block. */
+export class Tmpfs implements Disposable {
+  /** Absolute path of the mount point. */
+  readonly path: string;
+
+  private constructor(path: string) {
+    this.path = path;
+  }
+
+  /** Mounts one of `bytes`; undefined where that is not permitted. */
+  static mount(bytes: number): Tmpfs | undefined {
+    const path = Deno.makeTempDirSync({ prefix: "guestd-tmpfs-" });
+    if (run("mount", "-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", path)) return new Tmpfs(path);
+    Deno.removeSync(path);
+    return undefined;
+  }
+
+  /** Path of an entry. */
+  join(name: string): string {
+    return `${this.path}/${name}`;
+  }
+
+  /** Mounts one entry over another until the end of the block. */
+  bind(source: string, target: string): Disposable {
+    const over = this.join(target);
+    if (!run("mount", "--bind", this.join(source), over)) {
+      throw new Error(`Cannot mount over ${over}`);
+    }
+    return { [Symbol.dispose]: () => void run("umount", over) };
+  }
+
+  /** Nothing can be written from now on. */
+  remountReadOnly(): void {
+    if (!run("mount", "-o", "remount,ro", this.path)) {
+      throw new Error(`Cannot remount ${this.path}`);
+    }
+  }
+
+  /** Unmounts and removes it. */
+  [Symbol.dispose](): void {
+    run("umount", "--lazy", this.path);
+    Deno.removeSync(this.path);
+  }
+}
+
+function run(command: string, ...args: string[]): boolean {
+  try {
+    return new Deno.Command(command, { args, stderr: "null" }).outputSync().success;
+  } catch {
+    return false;
+  }
+}
