@@ -164,7 +164,7 @@ mod tests {
         let local_port = listener.local_addr().unwrap().port();
         let ends = Ends { peer, local_port };
         // Whether its number is above the connection's or below, the duplicate is not taken for another.
-        let holes: Vec<_> = (0..8).map(|_| listener.try_clone().unwrap()).collect();
+        let holes: Vec<_> = (0..64).map(|_| listener.try_clone().unwrap()).collect();
         drop(find(ends).unwrap());
         drop(holes);
         let copy = find(ends).unwrap();
