@@ -9,26 +9,22 @@
 import { deepStrictEqual, match, notStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
+import { Pair } from "../support/noise.ts";
 import { checkFiles, checkReserve, filesServed } from "./file_checks.ts";
 import type { Guest } from "./guest.ts";
 import { type Frozen, Machine, Shelf } from "./machine.ts";
 import { pending } from "./pending.ts";
-import {
-  checkNoIdentity,
-  checkTunnel,
-  type Identities,
-  newIdentities,
-  tunnelServed,
-} from "./tunnel_checks.ts";
+import { checkNoIdentity, checkTunnel, tunnelServed } from "./tunnel_checks.ts";
 
 /** What the image gives every guest, for identity repair to change. */
 const IMAGE_MACHINE_ID = "1".padStart(32, "0");
 const SHELF = new Shelf();
+/** Whom the guest's tunnels take for its caller. */
+const pair = new Pair();
 
 let machine: Machine;
 let guest: Guest;
 let frozen: Frozen;
-let identities: Identities;
 
 /** A step on the way: it holds what the next one needs, so nothing is checked for leaks. */
 function step(name: string, fn: () => Promise<void>): void {
@@ -92,9 +88,7 @@ step("two guests that go on from one frozen machine differ in machine id and boo
   await machine.poweredOff();
 
   await restore("second");
-  const [keys, payload] = await newIdentities();
-  identities = keys;
-  await guest.run({ env: { GREETING: "hello" }, ...payload });
+  await guest.run({ env: { GREETING: "hello" }, ...pair.payload });
   const second = await identity();
   for (const { machineId, bootId } of [first, second]) {
     match(machineId, /^[0-9a-f]{32}$/);
@@ -192,7 +186,7 @@ step("the reserve is kept free on the guest's disk", async () => {
 
 step("a tunnel reaches a server inside the guest, with and without identity", async () => {
   if (await pending("tunnel", tunnelServed(guest))) return;
-  await checkTunnel(guest, identities);
+  await checkTunnel(guest, pair);
 });
 
 step(

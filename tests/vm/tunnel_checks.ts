@@ -6,26 +6,11 @@
 
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
+import { Pair } from "../support/noise.ts";
 import type { Guest } from "./guest.ts";
-import { type KeyPair, keyPair, NoiseCaller } from "./noise_caller.ts";
 
 /** Where the guest's own server listens. */
 const ECHO_PORT = 7777;
-
-/** Who the guest and its caller are: the two keys of an identity tunnel. */
-export interface Identities {
-  readonly guest: KeyPair;
-  readonly caller: KeyPair;
-}
-
-/** New ones, and what the run hook has to be told of them. */
-export async function newIdentities(): Promise<[Identities, Record<string, string>]> {
-  const identities = { guest: await keyPair(), caller: await keyPair() };
-  return [identities, {
-    identity_seed: identities.guest.secret.toBase64(),
-    identity_host_public_key: identities.caller.publicKey.toBase64(),
-  }];
-}
 
 /** A probe: whether the tunnel route is served. */
 export function tunnelServed(guest: Guest): () => Promise<boolean> {
@@ -93,32 +78,31 @@ async function close(socket: WebSocket): Promise<void> {
   await closed;
 }
 
-async function checkIdentity(guest: Guest, identities: Identities): Promise<void> {
+async function checkIdentity(guest: Guest, pair: Pair): Promise<void> {
   const query = `port=${ECHO_PORT}&identity=1`;
   const socket = await openTunnel(guest, query);
-  const caller = await NoiseCaller.begin(identities.caller, identities.guest.publicKey);
-  socket.send(await caller.first());
-  const { up, down } = await caller.finish(await message(socket));
+  const handshake = pair.handshake();
+  socket.send(handshake.first());
+  const session = handshake.finish(await message(socket));
   const secret = new TextEncoder().encode("for the guest alone");
-  socket.send(up.seal(secret));
-  deepStrictEqual(down.open(await message(socket)), secret);
+  socket.send(session.seal(secret));
+  deepStrictEqual(session.open(await message(socket)), secret);
   await close(socket);
 
   const stranger = await openTunnel(guest, query);
-  const other = await NoiseCaller.begin(await keyPair(), identities.guest.publicKey);
   const refused = closeCode(stranger);
-  stranger.send(await other.first());
+  stranger.send(pair.handshake(undefined, new Pair().secret).first());
   strictEqual(await refused, 4403);
 }
 
 /** An echo through a tunnel, with and without identity, and the ways in which one is refused. */
-export async function checkTunnel(guest: Guest, identities: Identities): Promise<void> {
+export async function checkTunnel(guest: Guest, pair: Pair): Promise<void> {
   const server = await startEcho(guest);
   const socket = await openTunnel(guest, `port=${ECHO_PORT}`);
   const text = "through the tunnel ".repeat(5000);
   strictEqual(await echoed(socket, text), text);
   await close(socket);
-  await checkIdentity(guest, identities);
+  await checkIdentity(guest, pair);
   strictEqual(await closeCode(await openTunnel(guest, "port=1")), 4502);
   await guest.kill(server);
   await guest.ack(server);

@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn made_directories_go_again_unless_they_are_kept_or_used() {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let (a, deep) = (dir.path().join("a"), dir.path().join("a/b/c"));
         let mut parents = Parents::default();
         parents.make(&deep).unwrap();
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn what_was_made_goes_again_when_the_rest_cannot_be() {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let long = "x".repeat(256);
         let mut parents = Parents::default();
         let failure = parents.make(&dir.path().join("a").join(&long)).unwrap_err();

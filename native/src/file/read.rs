@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn only_regular_files_are_opened() {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let fifo = dir.path().join("fifo");
         rustix::fs::mknodat(
             rustix::fs::CWD,

@@ -137,7 +137,7 @@ mod tests {
 
     #[test]
     fn it_is_placed_over_what_was_there_and_leaves_nothing_when_dropped() {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let target = dir.path().join("target");
         for named in [false, true] {
             let make = || match named {
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_replaced_is_said_and_leaves_nothing() {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let target = dir.path().join("target");
         std::fs::create_dir(&target).unwrap();
         let mut temp = Temp::within(dir.path()).unwrap();

@@ -8,7 +8,7 @@ pub struct TempDir(PathBuf);
 
 impl TempDir {
     /// A new one beneath the directory for temporary files.
-    pub fn new() -> Self {
+    pub fn make() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!("guestd-test-{}-{number}", std::process::id());

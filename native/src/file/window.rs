@@ -134,7 +134,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn window(content: &[u8], first: u64, last: u64, room: usize) -> Vec<u8> {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let path = dir.path().join("file");
         std::fs::write(&path, content).unwrap();
         let mut source =
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_scan_that_nobody_wants_ends() {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let path = dir.path().join("file");
         std::fs::write(&path, b"a\nb\n").unwrap();
         let mut source = LineWindow::open(&path, 2, 2, Arc::new(AtomicBool::new(true))).unwrap();

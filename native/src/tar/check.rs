@@ -58,7 +58,7 @@ pub fn check(spool: &Spool, root: Option<&Root>, limits: Limits) -> Result<Sum, 
         parent_name: None,
         parent: Parent::Absent,
     };
-    while let Some(member) = members.next()? {
+    while let Some(member) = members.next_member()? {
         check.count(&member)?;
         members.check_content(&member)?;
         check.member(&member)?;

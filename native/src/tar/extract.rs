@@ -74,7 +74,7 @@ impl<'a> Extraction<'a> {
 
     fn run(mut self, limits: Limits) -> Result<(), Failure> {
         let mut members = Members::new(self.source.spool, limits.bytes);
-        while let Some(member) = members.next()? {
+        while let Some(member) = members.next_member()? {
             self.member(&member, &mut members)
                 .map_err(|why| failed(&member, why))?;
         }
@@ -122,7 +122,7 @@ impl<'a> Extraction<'a> {
         let mut done = HashSet::new();
         for start in self.directories.iter().rev() {
             members.seek(*start);
-            let Some(member) = members.next()? else {
+            let Some(member) = members.next_member()? else {
                 continue;
             };
             let name = name_of(&member)?;

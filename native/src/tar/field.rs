@@ -1,18 +1,18 @@
 //! Fields of a header.
 
-use super::BLOCK;
+use super::{BLOCK, Malformed};
 
 /// A number, octal or base-256 as GNU writes large and negative ones. `Ok(None)` for an empty
 /// field; an error for what is no number or does not fit. (`tar::Header` takes the last eight bytes
 /// of a base-256 field, whatever its sign and the bytes before.)
-pub fn number(field: &[u8]) -> Result<Option<i64>, ()> {
+pub fn number(field: &[u8]) -> Result<Option<i64>, Malformed> {
     match field.first() {
         Some(first) if first & 0x80 != 0 => binary(*first, &field[1..]).map(Some),
         _ => octal(field),
     }
 }
 
-fn binary(first: u8, rest: &[u8]) -> Result<i64, ()> {
+fn binary(first: u8, rest: &[u8]) -> Result<i64, Malformed> {
     // The topmost bit is the mark; the one below it is the sign.
     let negative = first & 0x40 != 0;
     let high = i128::from(if negative {
@@ -22,12 +22,12 @@ fn binary(first: u8, rest: &[u8]) -> Result<i64, ()> {
     });
     let mut value = high;
     for byte in rest {
-        value = value.checked_mul(256).ok_or(())? + i128::from(*byte);
+        value = value.checked_mul(256).ok_or(Malformed)? + i128::from(*byte);
     }
-    i64::try_from(value).map_err(drop)
+    i64::try_from(value).map_err(|_| Malformed)
 }
 
-fn octal(field: &[u8]) -> Result<Option<i64>, ()> {
+fn octal(field: &[u8]) -> Result<Option<i64>, Malformed> {
     let end = field
         .iter()
         .position(|byte| *byte == 0)
@@ -43,7 +43,7 @@ fn octal(field: &[u8]) -> Result<Option<i64>, ()> {
             _ => None,
         })
         .map(Some)
-        .ok_or(())
+        .ok_or(Malformed)
 }
 
 /// The bytes before the first NUL.
@@ -77,21 +77,24 @@ mod tests {
         assert_eq!(number(b" 644 \0\0\0"), Ok(Some(0o644)));
         assert_eq!(number(b"77777777777 "), Ok(Some(0o77777777777)));
         assert_eq!(number(b"\0\0\0\0"), Ok(None));
-        assert_eq!(number(b"-1\0"), Err(()));
-        assert_eq!(number(b"12 3"), Err(()));
-        assert_eq!(number(b"89"), Err(()));
+        assert_eq!(number(b"-1\0"), Err(Malformed));
+        assert_eq!(number(b"12 3"), Err(Malformed));
+        assert_eq!(number(b"89"), Err(Malformed));
         let mut wide = [0u8; 12];
         wide[0] = 0x80;
         wide[11] = 5;
         assert_eq!(number(&wide), Ok(Some(5)));
         wide[1] = 1;
-        assert_eq!(number(&wide), Err(()));
+        assert_eq!(number(&wide), Err(Malformed));
         assert_eq!(number(&[0xff; 12]), Ok(Some(-1)));
-        assert_eq!(number(&[0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0]), Err(()));
+        assert_eq!(
+            number(&[0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0]),
+            Err(Malformed)
+        );
         assert_eq!(
             number(&[0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0]),
-            Err(())
+            Err(Malformed)
         );
-        assert_eq!(number(b"7777777777777777777777777"), Err(()));
+        assert_eq!(number(b"7777777777777777777777777"), Err(Malformed));
     }
 }

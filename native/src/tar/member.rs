@@ -7,7 +7,7 @@ use super::blocks::Blocks;
 use super::extension::Extensions;
 use super::sparse::{Lines, Map, Piece, push};
 use super::spool::Spool;
-use super::{BLOCK, field, padded};
+use super::{BLOCK, Malformed, field, padded};
 use crate::file::failure::{Failure, OVER_LIMIT, REFUSED, shown_bytes};
 
 /// Most bytes of an extended header or a long name.
@@ -118,7 +118,7 @@ impl<'a> Members<'a> {
     }
 
     /// The next member; none at the end marker.
-    pub fn next(&mut self) -> Result<Option<Member>, Failure> {
+    pub fn next_member(&mut self) -> Result<Option<Member>, Failure> {
         let start = self.at;
         let mut extensions = Extensions::default();
         let mut extended = false;
@@ -218,8 +218,8 @@ impl<'a> Members<'a> {
             b'6' => return Err(fail("is a fifo")),
             _ => return Err(fail("is of a kind that is not supported")),
         };
-        let size =
-            field::number(&fields.size).map_err(|()| fail("has a size that is no number"))?;
+        let size = field::number(&fields.size)
+            .map_err(|Malformed| fail("has a size that is no number"))?;
         let size = match said.size {
             Some(size) => size,
             None => u64::try_from(size.unwrap_or(0)).map_err(|_| fail("has a negative size"))?,
@@ -256,15 +256,15 @@ impl<'a> Members<'a> {
         } else {
             next
         };
-        let mode =
-            field::number(&fields.mode).map_err(|()| fail("has a mode that is no number"))?;
+        let mode = field::number(&fields.mode)
+            .map_err(|Malformed| fail("has a mode that is no number"))?;
         let default = if kind == Kind::Directory {
             0o755
         } else {
             0o644
         };
-        let header_time =
-            field::number(&fields.mtime).map_err(|()| fail("has a time that is no number"))?;
+        let header_time = field::number(&fields.mtime)
+            .map_err(|Malformed| fail("has a time that is no number"))?;
         let mtime = said
             .mtime
             .or(self.global_mtime)
@@ -369,7 +369,7 @@ impl<'a> Members<'a> {
                     let map = left.and_then(|left| Map::new(pieces, size, left));
                     return Ok(map.map(|map| (map, at)));
                 }
-                Err(()) => return Ok(None),
+                Err(Malformed) => return Ok(None),
             }
         }
         Ok(None)

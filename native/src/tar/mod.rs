@@ -35,6 +35,10 @@ pub struct Limits {
     pub bytes: u64,
 }
 
+/// A field that holds not what it should; whoever reads it says which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed;
+
 /// `size` rounded up to whole blocks; none if that is no u64.
 pub fn padded(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(BLOCK as u64)

@@ -56,10 +56,12 @@ impl Links {
         if found.kind != FileType::RegularFile || stat.st_nlink < 2 {
             return None;
         }
+        // 32 bits on aarch64, 64 on x86_64.
+        #[allow(clippy::useless_conversion)]
+        let links = u64::from(stat.st_nlink);
         let key = (stat.st_dev, stat.st_ino);
         let Some((first, left)) = self.0.get_mut(&key) else {
-            self.0
-                .insert(key, (path.to_vec(), u64::from(stat.st_nlink) - 1));
+            self.0.insert(key, (path.to_vec(), links - 1));
             return None;
         };
         *left -= 1;
@@ -112,7 +114,7 @@ impl Packer {
     fn advance(&mut self) -> Result<(), Failure> {
         self.pending.clear();
         self.at = 0;
-        let Some(found) = self.walk.next()? else {
+        let Some(found) = self.walk.next_member()? else {
             self.pending.resize(2 * BLOCK, 0);
             self.ended = true;
             return Ok(());
@@ -226,7 +228,7 @@ fn measure(path: &Path, limits: Limits, cancelled: &Arc<AtomicBool>) -> Result<(
     let mut links = Links::default();
     let (mut walk, _) = Walk::open(path, cancelled)?;
     tally.add(0)?;
-    while let Some(found) = walk.next()? {
+    while let Some(found) = walk.next_member()? {
         let is_file = found.kind == FileType::RegularFile;
         if !is_file || links.met(&found, &[]).is_some() {
             tally.add(0)?;

@@ -15,10 +15,13 @@ pub fn append(out: &mut Vec<u8>, key: &str, value: &[u8]) {
     out.push(b'\n');
 }
 
+/// A record's key and value.
+pub type Record<'a> = (&'a [u8], &'a [u8]);
+
 /// The next record and what follows it; none if it is not as long as it says.
 ///
 /// `tar::PaxExtensions` splits at line ends, and a value may hold one.
-pub fn next(data: &[u8]) -> Option<((&[u8], &[u8]), &[u8])> {
+pub fn next(data: &[u8]) -> Option<(Record<'_>, &[u8])> {
     let space = data.iter().take(20).position(|byte| *byte == b' ')?;
     let length = decimal(&data[..space])?;
     let length = usize::try_from(length).ok()?;

@@ -1,5 +1,6 @@
 //! Maps of sparse files: which of a file's bytes the archive holds.
 
+use super::Malformed;
 use super::pax::decimal;
 
 /// Most pieces that a sparse file may have.
@@ -79,22 +80,22 @@ pub struct Lines {
 
 impl Lines {
     /// Takes a block; gives the pieces once they are all there. An error if it is no map.
-    pub fn take(&mut self, block: &[u8]) -> Result<Option<Vec<Piece>>, ()> {
+    pub fn take(&mut self, block: &[u8]) -> Result<Option<Vec<Piece>>, Malformed> {
         for byte in block {
             if *byte != b'\n' {
                 if self.line.len() >= 20 {
-                    return Err(());
+                    return Err(Malformed);
                 }
                 self.line.push(*byte);
                 continue;
             }
-            let number = decimal(&self.line).ok_or(())?;
+            let number = decimal(&self.line).ok_or(Malformed)?;
             self.line.clear();
             match (self.count, self.offset.take()) {
                 (None, _) => self.count = Some(number),
                 (_, None) => self.offset = Some(number),
                 (_, Some(offset)) => {
-                    push(&mut self.pieces, offset, number).ok_or(())?;
+                    push(&mut self.pieces, offset, number).ok_or(Malformed)?;
                     self.seen += 1;
                 }
             }
@@ -139,7 +140,10 @@ mod tests {
         ];
         assert_eq!(lines.take(b"0\n20\n3\n\0\0"), Ok(Some(wanted)));
         assert_eq!(Lines::default().take(b"0\n"), Ok(Some(vec![])));
-        assert_eq!(Lines::default().take(b"\n"), Err(()));
-        assert_eq!(Lines::default().take(b"123456789012345678901\n"), Err(()));
+        assert_eq!(Lines::default().take(b"\n"), Err(Malformed));
+        assert_eq!(
+            Lines::default().take(b"123456789012345678901\n"),
+            Err(Malformed)
+        );
     }
 }

@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_was_written_in_any_pieces_is_read_from_anywhere() {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let large = OWN_BYTES as usize;
         let bytes = archive(&[10, large, 0, large + 1, large - 1, 513, large + 512]);
         for piece in [511, 4096, 100_000, bytes.len()] {
@@ -291,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_is_no_archive_stays_in_one_file() {
-        let dir = TempDir::new();
+        let dir = TempDir::make();
         let main = Temp::unlinked(&[dir.path()]).unwrap();
         let mut spool = Spool::new(main, Some(dir.path().to_owned()));
         let mut bytes = archive(&[2 << 20]);

@@ -83,7 +83,7 @@ impl Walk {
     }
 
     /// The next member. Its path is [`Walk::path`] until the next call.
-    pub fn next(&mut self) -> Result<Option<Found>, Failure> {
+    pub fn next_member(&mut self) -> Result<Option<Found>, Failure> {
         loop {
             if self.cancelled.load(Ordering::Relaxed) {
                 return Err(Failure::new(CANCELLED, "Cannot pack on: nobody wants it"));

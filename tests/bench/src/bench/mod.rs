@@ -122,7 +122,15 @@ fn in_rounds(
                 line.limit.push(throughput::by_pipe(kind)?);
                 let id = format!("bulk-{kind:?}-{round}");
                 line.ours
-                    .push(throughput::by_stream(&mut client, kind, &id)?);
+                    .push(match throughput::by_stream(&mut client, kind, &id) {
+                        Ok(rate) => rate,
+                        // Bytes that did not arrive are no throughput: the round counts as none.
+                        Err(failure) => {
+                            say(&format!("{}: {failure}", line.name));
+                            client = daemon.client()?;
+                            0.0
+                        }
+                    });
                 if let Some(ssh) = ssh {
                     line.ssh.push(throughput::by_ssh(ssh, kind)?);
                 }
