@@ -191,7 +191,7 @@ export const ROWS: readonly RouteRow[] = [
       slugged("stdin_closed"),
       slugged(
         "stdin_write_too_large",
-        "The decoded write exceeds `limits.max_stdin_write_bytes`, or the body 2 MiB.",
+        "The decoded write exceeds `limits.max_stdin_write_bytes`, or the body what that needs.",
       ),
       slugged("stdin_write_failed"),
     ],

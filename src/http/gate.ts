@@ -12,7 +12,7 @@ export interface TokenSource {
  * The answer to a Bearer request that may not pass, or undefined. Looks at the `Authorization`
  * header alone.
  *
- * Deno joins two headers to one value with ", " between them, which no installed token equals.
+ * Deno joins two headers to one value with ", " between them, and so they present one odd token.
  */
 export function refuseEntry(request: Request, token: TokenSource): Response | undefined {
   if (!token.installed) return text(503, "No token is installed yet.");

@@ -12,15 +12,6 @@ import type { Guest } from "./guest.ts";
 /** Where the guest's own server listens. */
 const ECHO_PORT = 7777;
 
-/** A probe: whether the tunnel route is served. */
-export function tunnelServed(guest: Guest): () => Promise<boolean> {
-  return async () => {
-    const answer = await guest.fetch("/v1/tcp?port=1");
-    await answer.body?.cancel();
-    return answer.status !== 501;
-  };
-}
-
 /** Opens a tunnel to a port of the guest. */
 export async function openTunnel(guest: Guest, query: string): Promise<WebSocket> {
   const headers = { authorization: `Bearer ${guest.token}` };
