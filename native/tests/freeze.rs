@@ -59,15 +59,26 @@ fn a_jump_over_a_freeze_ends_what_it_overtook() {
     settled(&host);
     set_clock(HOUR_NS);
     // One that starts after the jump has all of its budget, though nobody has seen the jump yet.
-    let young = with_budget(&host);
+    let young = host.start(guestd::process::request::Request {
+        timeout_secs: Some(60.0),
+        stdin: true,
+        ..shell("read line; exit 7")
+    });
     let resumed = Instant::now();
     host.core.send(Command::Resumed);
     host.published(&exec);
     assert!(resumed.elapsed() < Duration::from_secs(5));
     assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
     assert!(long.state().exit.is_none(), "its budget is two hours");
-    settled(&host);
-    assert!(young.state().exit.is_none());
+    let token = host.token();
+    host.core.send(Command::Stdin {
+        exec: young.id,
+        data: b"go on\n".to_vec(),
+        eof: false,
+        token,
+    });
+    host.published(&young);
+    assert_eq!(young.state().exit, Some(Exit::Code(7)));
     set_clock(0);
 }
 

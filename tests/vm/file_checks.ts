@@ -11,6 +11,8 @@ import type { Guest } from "./guest.ts";
 import { pending } from "./pending.ts";
 
 const MIB = 1024 ** 2;
+/** How long an upload may take: half a gigabyte does, where emulation has little of a processor. */
+const UPLOAD_MS = 300_000;
 
 /** A probe: whether the file routes are served. */
 export function filesServed(guest: Guest): () => Promise<boolean> {
@@ -30,10 +32,8 @@ export async function put(
   status = 204,
 ): Promise<string> {
   const init = { method: "PUT", body };
-  return await text(
-    await guest.fetch(`/v1/fs/${kind}?path=${encodeURIComponent(path)}`, init),
-    status,
-  );
+  const url = `/v1/fs/${kind}?path=${encodeURIComponent(path)}`;
+  return await text(await guest.fetch(url, init, UPLOAD_MS), status);
 }
 
 async function download(

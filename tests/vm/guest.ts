@@ -35,11 +35,15 @@ export class Guest implements Disposable {
   }
 
   /** Fetches with the token, if there is one. */
-  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+  async fetch(
+    path: string,
+    init: RequestInit = {},
+    answerMs: number = ANSWER_MS,
+  ): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.token !== undefined) headers.set("authorization", `Bearer ${this.token}`);
     const answer = fetch(this.url + path, { ...init, headers, client: this.#client });
-    return await within(`an answer to ${init.method ?? "GET"} ${path}`, answer, ANSWER_MS);
+    return await within(`an answer to ${init.method ?? "GET"} ${path}`, answer, answerMs);
   }
 
   async #post(path: string, body?: unknown): Promise<Response> {

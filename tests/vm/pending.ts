@@ -8,7 +8,7 @@
 /** The parts that are still missing. */
 export type Part = "files" | "tunnel" | "identity" | "clock" | "spool";
 
-const MISSING: ReadonlySet<Part> = new Set<Part>(["spool"]);
+const MISSING: ReadonlySet<Part> = new Set<Part>();
 
 /** Whether `part` may be passed over: it is named as missing, and `there` says that it is. */
 export async function pending(part: Part, there: () => Promise<boolean>): Promise<boolean> {

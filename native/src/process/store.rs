@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open, unlink};
 use rustix::io::{Errno, pread, pwrite};
@@ -25,7 +25,7 @@ pub struct Orders {
 }
 
 /// Memory for captured output, and a file beyond it. The file is unlinked, only grows at its end,
-/// and has holes where extents were freed; once none is left it is cut to nothing.
+/// and has holes where extents were freed; once none is left it is closed, and gone with that.
 ///
 /// Invariants: `used` is the sum of all claims; the file is written by the spooler thread alone;
 /// an extent's bytes do not change while it lives.
@@ -35,7 +35,7 @@ pub struct Store {
     used: AtomicU64,
     /// From this much in memory on the spooler is called.
     alarm: AtomicU64,
-    file: OnceLock<OwnedFd>,
+    file: Mutex<Option<Arc<OwnedFd>>>,
     end: AtomicU64,
     live: AtomicU64,
     failing: AtomicBool,
@@ -51,7 +51,7 @@ impl Store {
             directory: directory.to_owned(),
             used: AtomicU64::new(0),
             alarm: AtomicU64::new(limit),
-            file: OnceLock::new(),
+            file: Mutex::new(None),
             end: AtomicU64::new(0),
             live: AtomicU64::new(0),
             failing: AtomicBool::new(false),
@@ -88,23 +88,24 @@ impl Store {
 
     /// Writes `bytes` behind what is in the file. Called by the spooler thread alone.
     pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<Extent, Errno> {
-        let file = match self.file.get() {
+        let opened = self.file().clone();
+        let file = match opened {
             Some(file) => file,
             None => {
-                let file = unnamed_file(&self.directory)?;
-                self.file.get_or_init(|| file)
+                let file = Arc::new(unnamed_file(&self.directory)?);
+                Arc::clone(self.file().insert(file))
             }
         };
         let at = self.end.load(Relaxed);
         let mut done = 0;
         while done < bytes.len() {
-            match pwrite(file, &bytes[done..], at + done as u64) {
+            match pwrite(&*file, &bytes[done..], at + done as u64) {
                 Ok(0) => return Err(Errno::NOSPC),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
                 Err(errno) => {
                     // What was written of it is given back: the next one begins at the same place.
-                    let _ = ftruncate(file, at);
+                    let _ = ftruncate(&*file, at);
                     return Err(errno);
                 }
             }
@@ -114,22 +115,27 @@ impl Store {
             .store((at + length).next_multiple_of(BLOCK), Relaxed);
         self.live.fetch_add(1, Relaxed);
         let store = Arc::clone(self);
-        Ok(Extent { store, at, length })
+        Ok(Extent {
+            store,
+            file,
+            at,
+            length,
+        })
     }
 
     /// Gives freed extents back to the file system. Called by the spooler thread alone.
     pub fn give_back(&self, freed: &[(u64, u64)]) {
-        let Some(file) = self.file.get() else { return };
         let count = freed.len() as u64;
+        let mut file = self.file();
         if self.live.fetch_sub(count, Relaxed) == count {
             self.end.store(0, Relaxed);
-            let _ = ftruncate(file, 0);
-            return;
+            *file = None;
         }
+        let Some(file) = file.clone() else { return };
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         for (at, length) in freed {
             // Without holes, on a file system that knows none, the space returns with the last.
-            let _ = fallocate(file, hole, *at, length.next_multiple_of(BLOCK));
+            let _ = fallocate(&*file, hole, *at, length.next_multiple_of(BLOCK));
         }
     }
 
@@ -174,6 +180,10 @@ impl Store {
         }
     }
 
+    fn file(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
+        self.file.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn orders(&self) -> MutexGuard<'_, Orders> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -202,6 +212,7 @@ impl Drop for Claim {
 /// Bytes in the file. Dropping it frees them.
 pub struct Extent {
     store: Arc<Store>,
+    file: Arc<OwnedFd>,
     at: u64,
     length: u64,
 }
@@ -219,11 +230,10 @@ impl Extent {
 
     /// Fills `out` from `offset` on; there must be as many bytes.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), Errno> {
-        let file = self.store.file.get().ok_or(Errno::BADF)?;
         let mut done = 0;
         while done < out.len() {
             let at = self.at + (offset + done) as u64;
-            match pread(file, &mut out[done..], at) {
+            match pread(&*self.file, &mut out[done..], at) {
                 Ok(0) => return Err(Errno::IO),
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
@@ -270,7 +280,8 @@ mod tests {
     use super::*;
 
     fn blocks(store: &Store) -> i64 {
-        rustix::fs::fstat(store.file.get().unwrap())
+        let file = store.file();
+        rustix::fs::fstat(&**file.as_ref().unwrap())
             .unwrap()
             .st_blocks
     }
@@ -295,7 +306,7 @@ mod tests {
         assert!(blocks(&store) < full);
         drop(extents);
         store.give_back(&store.wait().freed);
-        assert_eq!(blocks(&store), 0);
+        assert!(store.file().is_none());
         assert_eq!(store.put(b"x").unwrap().at, 0);
     }
 
