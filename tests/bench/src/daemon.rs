@@ -12,7 +12,7 @@ use crate::client::Client;
 use crate::{Outcome, json};
 
 /// The token that every daemon here is given.
-const TOKEN: &str = "bench-token";
+pub const TOKEN: &str = "bench-token";
 
 /// A running daemon; dropping it ends it and every command of it.
 pub struct Daemon {

@@ -3,7 +3,8 @@
 //! Map:
 //! - `base64`, `json`, `http`, `sse`  as much of each as the daemon's answers need
 //! - `client`, `daemon`  one caller; one daemon process, its memory and descriptors
-//! - `limit`, `ssh`  what is compared with: the kernel alone, and OpenSSH
+//! - `transfer`  bodies of megabytes
+//! - `limit`, `ssh`, `nginx`  what is compared with: the kernel alone, OpenSSH, nginx
 //! - `bench`  the measurements; `figures`, `report`, `plot`  what becomes of them
 //! - `soak`  commands of mixed kinds whose every output and exit is compared
 
@@ -15,11 +16,13 @@ pub mod figures;
 pub mod http;
 pub mod json;
 pub mod limit;
+pub mod nginx;
 pub mod plot;
 pub mod report;
 pub mod soak;
 pub mod sse;
 pub mod ssh;
+pub mod transfer;
 
 /// Whatever went wrong, in words.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

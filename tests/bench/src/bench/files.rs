@@ -1,0 +1,205 @@
+//! Files and trees, against `cp`, nginx and GNU tar on the same files.
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use super::say;
+use crate::Outcome;
+use crate::daemon::Daemon;
+use crate::figures::{Goal, Line, Unit};
+use crate::nginx::{self, Nginx};
+use crate::transfer::{download, upload};
+
+const FILE_BYTES: u64 = 500 << 20;
+const BLOB_BYTES: u64 = 256 << 20;
+const SMALL_FILES: usize = 20_000;
+
+/// A directory of the bench's own; removed with all it holds.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(within: &Path) -> Outcome<Self> {
+        let path = within.join(format!("guestd-bench-{}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Self(path.canonicalize()?))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn url(&self, route: &str, name: &str) -> String {
+        format!("/v1/fs/{route}?path={}", self.path(name).display())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn noise(path: &Path, bytes: u64) -> Outcome<()> {
+    let mut source = File::open("/dev/urandom")?.take(bytes);
+    std::io::copy(&mut source, &mut File::create(path)?)?;
+    Ok(())
+}
+
+/// Runs a command; the seconds it took.
+fn timed(program: &str, arguments: &[&str]) -> Outcome<f64> {
+    let begin = Instant::now();
+    let status = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .status()?;
+    if !status.success() {
+        return Err(format!("{program} ended with {status}").into());
+    }
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap_or_default()
+}
+
+/// Measures all lines of files. `disk` is a directory on a real disk.
+pub fn run(root: &Path, disk: &Path, rounds: usize) -> Outcome<Vec<Line>> {
+    let daemon = Daemon::start(root, &[("GUESTD_DISK_RESERVE_BYTES", "0")])?;
+    let idle = daemon.usage()?.rss;
+    let mut lines = Vec::new();
+    let memory = Place::new(Path::new("/dev/shm"))?;
+    let disk = Place::new(disk)?;
+    let mut highest = 0;
+    lines.extend(files(&daemon, &memory, &disk, rounds, &mut highest)?);
+    lines.extend(trees(&daemon, &disk, rounds, &mut highest)?);
+    let mut more = Line::new("memory of transfers", Unit::Mb, Goal::AtMost(60.0));
+    more.ours.push(highest.saturating_sub(idle) as f64 / 1e6);
+    lines.push(more);
+    Ok(lines)
+}
+
+fn files(
+    daemon: &Daemon,
+    memory: &Place,
+    disk: &Place,
+    rounds: usize,
+    highest: &mut u64,
+) -> Outcome<Vec<Line>> {
+    let rate = Unit::MbPerSecond;
+    let mut of_cp = Line::new("500 MiB up to tmpfs, of cp", rate, Goal::RatioAtLeast(0.6));
+    let mut of_put = Line::new(
+        "500 MiB up to tmpfs, of nginx",
+        rate,
+        Goal::RatioAtLeast(1.0),
+    );
+    let mut to_disk = Line::new(
+        "500 MiB up to disk, of nginx",
+        rate,
+        Goal::RatioAtLeast(0.9),
+    );
+    let mut down = Line::new("500 MiB down, of nginx", rate, Goal::RatioAtLeast(0.55));
+    noise(&memory.path("source"), FILE_BYTES)?;
+    let nginx = [nginx::start(&memory.0)?, nginx::start(&disk.0)?];
+    if nginx.iter().any(Option::is_none) {
+        say("nginx is not installed: its lines stay empty");
+    }
+    let mb = |secs: f64| FILE_BYTES as f64 / 1e6 / secs;
+    let source = memory.path("source");
+    let by_nginx = |nginx: &Nginx, place: &Place| -> Outcome<f64> {
+        let secs = upload(nginx.address, "/theirs", &source)?;
+        fs::remove_file(place.path("theirs"))?;
+        Ok(mb(secs))
+    };
+    for round in 0..rounds {
+        let copy = memory.path("copy");
+        of_cp
+            .limit
+            .push(mb(timed("cp", &[text(&source), text(&copy)])?));
+        fs::remove_file(copy)?;
+        for (place, line, nginx) in [
+            (memory, &mut of_put, &nginx[0]),
+            (disk, &mut to_disk, &nginx[1]),
+        ] {
+            let secs = upload(daemon.address, &place.url("file", "ours"), &source)?;
+            fs::remove_file(place.path("ours"))?;
+            *highest = (*highest).max(daemon.usage()?.rss);
+            if std::ptr::eq(place, memory) {
+                of_cp.ours.push(mb(secs));
+            }
+            if let Some(nginx) = nginx {
+                line.ours.push(mb(secs));
+                line.limit.push(by_nginx(nginx, place)?);
+            }
+        }
+        if let Some(nginx) = &nginx[0] {
+            let (secs, bytes) = download(daemon.address, &memory.url("file", "source"), None)?;
+            if bytes != FILE_BYTES {
+                return Err("a download was cut".into());
+            }
+            *highest = (*highest).max(daemon.usage()?.rss);
+            down.ours.push(mb(secs));
+            down.limit
+                .push(mb(download(nginx.address, "/source", None)?.0));
+        }
+        say(&format!("files, round {} of {rounds}", round + 1));
+    }
+    Ok([of_cp, of_put, to_disk, down]
+        .into_iter()
+        .filter(|line| !line.ours.is_empty())
+        .collect())
+}
+
+fn trees(daemon: &Daemon, place: &Place, rounds: usize, highest: &mut u64) -> Outcome<Vec<Line>> {
+    let small = place.path("small");
+    for number in 0..SMALL_FILES {
+        let dir = small.join(format!("d{:03}", number % 200));
+        fs::create_dir_all(&dir)?;
+        let content = vec![number as u8; 1024 + number * 7919 % 3072];
+        File::create(dir.join(format!("f{number:05}")))?.write_all(&content)?;
+    }
+    fs::create_dir(place.path("large"))?;
+    noise(&place.path("large/blob"), BLOB_BYTES)?;
+    let mut lines = Vec::new();
+    let names = [
+        (
+            "small",
+            "20,000 small files up, of tar -x",
+            "20,000 small files down, of tar -c",
+        ),
+        (
+            "large",
+            "a file of 256 MiB up, of tar -x",
+            "a file of 256 MiB down, of tar -c",
+        ),
+    ];
+    for (tree, up_name, down_name) in names {
+        let mut up = Line::new(up_name, Unit::Ms, Goal::RatioAtMost(1.6));
+        let mut down = Line::new(down_name, Unit::Ms, Goal::RatioAtMost(1.2));
+        let (source, archive) = (place.path(tree), place.path("archive"));
+        for round in 0..rounds {
+            let packing = ["-cf", text(&archive), "-C", text(&source), "."];
+            down.limit.push(timed("tar", &packing)? * 1e3);
+            let ours = place.path("ours");
+            let target = place.url("tar", tree);
+            down.ours
+                .push(download(daemon.address, &target, Some(&ours))?.0 * 1e3);
+            fs::remove_file(ours)?;
+            let into = place.path("theirs");
+            fs::create_dir(&into)?;
+            up.limit
+                .push(timed("tar", &["-xf", text(&archive), "-C", text(&into)])? * 1e3);
+            fs::remove_dir_all(into)?;
+            let target = place.url("tar", "extracted");
+            up.ours
+                .push(upload(daemon.address, &target, &archive)? * 1e3);
+            *highest = (*highest).max(daemon.usage()?.rss);
+            fs::remove_dir_all(place.path("extracted"))?;
+            say(&format!("{tree} tree, round {} of {rounds}", round + 1));
+        }
+        lines.extend([up, down]);
+    }
+    Ok(lines)
+}
