@@ -125,8 +125,8 @@ export function decodeRunHook(bytes: Uint8Array): DecodedRunHook {
  * characters, and a lone surrogate has no bytes. With another token the VM would be lost.
  */
 function isPresentable(token: string): boolean {
-  // deno-lint-ignore no-control-regex
-  return token.isWellFormed() && token.trim() === token && !/[\x00-\x08\x0a-\x1f\x7f]/.test(token);
+  const isControl = (char: string): boolean => (char < " " && char !== "\t") || char === "\x7f";
+  return token.isWellFormed() && token.trim() === token && ![...token].some(isControl);
 }
 
 function decodeIdentity(seed: string | null, hostPublicKey: string | null): Identity | null {

@@ -118,3 +118,16 @@ Deno.test("a malformed payload is refused by the key that is wrong, without any 
     ok(!text.includes("S3CR3T"), text);
   }
 });
+
+Deno.test("a token that no header can carry is refused, and named without its value", () => {
+  for (const token of [" S3CR3T", "S3CR3T\t", "S3\nCR3T", "S3CR3T\u0000", "S3CR3T\u007f"]) {
+    throws(() => decodeRunHook(envelope({ agent_token: token })), (error: Error) => {
+      return error.message.includes("agent_token") && !error.message.includes("S3CR3T");
+    });
+  }
+  const lone = new TextEncoder().encode(
+    String.raw`{"runHookPayload":"{\"agent_token\":\"\\ud800\"}"}`,
+  );
+  throws(() => decodeRunHook(lone), /agent_token/);
+  strictEqual(decodeRunHook(envelope({ agent_token: "a b\tc, é" })).token, "a b\tc, é");
+});

@@ -11,6 +11,7 @@ import { text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Pair } from "../support/noise.ts";
 import { checkFiles, checkReserve } from "./file_checks.ts";
+import { journey } from "./journey.ts";
 import type { Guest } from "./guest.ts";
 import { type Frozen, Machine, Shelf } from "./machine.ts";
 import { checkNoIdentity, checkTunnel } from "./tunnel_checks.ts";
@@ -25,12 +26,7 @@ let machine: Machine;
 let guest: Guest;
 let frozen: Frozen;
 
-/** A step on the way: it holds what the next one needs, so nothing is checked for leaks. */
-function step(name: string, fn: () => Promise<void>): void {
-  Deno.test({ name, fn, sanitizeOps: false, sanitizeResources: false });
-}
-
-Deno.test.afterAll(async () => {
+const step = journey("a guest on its way from the image to its end", async () => {
   await machine?.[Symbol.asyncDispose]();
   guest?.[Symbol.dispose]();
   SHELF[Symbol.dispose]();

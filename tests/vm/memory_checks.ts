@@ -7,6 +7,7 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import type { PollResponse } from "../../src/contract/exec.ts";
 import { put } from "./file_checks.ts";
+import { journey } from "./journey.ts";
 import type { Guest } from "./guest.ts";
 import { Machine, Shelf } from "./machine.ts";
 import { echoed, openTunnel, startEcho } from "./tunnel_checks.ts";
@@ -22,21 +23,17 @@ const SHELF = new Shelf();
 let machine: Machine;
 let guest: Guest;
 
-function step(name: string, fn: () => Promise<void>): void {
-  Deno.test({ name, fn, sanitizeOps: false, sanitizeResources: false });
-}
+const step = journey("a guest of 512 MiB under all that a caller may ask for", async () => {
+  await machine?.[Symbol.asyncDispose]();
+  guest?.[Symbol.dispose]();
+  SHELF[Symbol.dispose]();
+});
 
-Deno.test.beforeAll(async () => {
+step("it boots", async () => {
   const disk = await SHELF.disk("disk", "amd64");
   machine = await Machine.boot({ arch: "amd64", disk, memoryMib: 512 });
   guest = await machine.guest();
   await guest.run();
-});
-
-Deno.test.afterAll(async () => {
-  await machine?.[Symbol.asyncDispose]();
-  guest?.[Symbol.dispose]();
-  SHELF[Symbol.dispose]();
 });
 
 async function tell(when: string): Promise<void> {
