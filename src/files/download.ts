@@ -1,5 +1,5 @@
 import type { Log } from "../log.ts";
-import { CHUNK_BYTES, type Opened } from "../native/reader.ts";
+import type { Opened } from "../native/reader.ts";
 import type { Transfers } from "./transfers.ts";
 
 /** A download's body, and its length where that is known. */
@@ -42,7 +42,7 @@ export function download(
     controller: ReadableStreamDefaultController<Uint8Array>,
     chunk: Uint8Array<ArrayBuffer>,
   ): void {
-    const last = chunk.length < CHUNK_BYTES || chunk.length >= left;
+    const last = (chunk !== first && chunk.length < reader.chunkBytes) || chunk.length >= left;
     const piece = chunk.length > left ? chunk.subarray(0, left) : chunk;
     left -= piece.length;
     if (piece.length > 0) controller.enqueue(piece);
@@ -76,7 +76,9 @@ export function download(
       try {
         const chunk = ahead === undefined ? first : await ahead;
         if (ended) return;
-        if (chunk.length >= CHUNK_BYTES && chunk.length < left) ahead = readAhead();
+        if ((chunk === first || chunk.length === reader.chunkBytes) && chunk.length < left) {
+          ahead = readAhead();
+        }
         give(controller, chunk);
       } catch (error) {
         if (ended) return;

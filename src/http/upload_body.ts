@@ -2,7 +2,7 @@ import { PlainRefusal } from "../contract/refusal.ts";
 import { BodyLost, declaredLength } from "./body.ts";
 
 /** How much is collected before it is handed on, in bytes. */
-const CHUNK_BYTES = 256 * 1024;
+const CHUNK_BYTES = 1024 * 1024;
 /**
  * How much of a chunked body is asked for at a time, in bytes. At each reading Deno 2.9 takes as much from the socket
  * as was asked for but gives one of the sender's chunks: what is asked for beyond that piles up in its memory, and is
@@ -38,6 +38,8 @@ export async function pumpBody(
   { onStop }: BodyStop,
 ): Promise<void> {
   if (request.body === null) return;
+  // One byte more than a small body has, so that its end is seen at once.
+  const bufferBytes = Math.min(CHUNK_BYTES, (declaredLength(request) ?? CHUNK_BYTES) + 1);
   const chunked = request.headers.has("transfer-encoding");
   const source = sourceOf(request.body, chunked ? CHUNKED_STEP_BYTES : CHUNK_BYTES);
   onStop(() => source.cancel());
@@ -46,10 +48,10 @@ export async function pumpBody(
   let received = 0;
   try {
     for (let ended = false; !ended;) {
-      const buffer = buffers < BUFFERS ? new ArrayBuffer(CHUNK_BYTES) : await returned(writing);
+      const buffer = buffers < BUFFERS ? new ArrayBuffer(bufferBytes) : await returned(writing);
       buffers++;
       const chunk = await source.fill(buffer);
-      ended = chunk.length < CHUNK_BYTES;
+      ended = chunk.length < bufferBytes;
       received += chunk.length;
       if (received > maxBytes) throw tooLarge(maxBytes);
       if (chunk.length === 0) break;

@@ -2,11 +2,13 @@ import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
 import { transfer } from "./transfer.ts";
 
-/** What one reading gives at most, in bytes. */
-export const CHUNK_BYTES = 256 * 1024;
+/** What one reading of a file gives at most, in bytes. */
+const FILE_CHUNK_BYTES = 256 * 1024;
+/** What one reading of a tree gives at most, in bytes: a wake is dear beside so many small files. */
+const TREE_CHUNK_BYTES = 1024 * 1024;
 
 /** What opening gives at most: one more, so that what fits into a chunk is known to be all. */
-const FIRST_BYTES = CHUNK_BYTES + 1;
+const FIRST_BYTES = FILE_CHUNK_BYTES + 1;
 
 /** A window of lines, counted from 1 and inclusive. */
 export interface LineRange {
@@ -40,13 +42,16 @@ export interface Opened {
  * Invariant: the native side holds the handle until `close`.
  */
 export class Reader implements Disposable {
+  /** What one reading gives at most, in bytes. */
+  readonly chunkBytes: number;
   readonly #core: Core;
   readonly #handle: number;
   #closed = false;
 
-  private constructor(core: Core, handle: number) {
+  private constructor(core: Core, handle: number, chunkBytes: number) {
     this.#core = core;
     this.#handle = handle;
+    this.chunkBytes = chunkBytes;
   }
 
   /** Opens a file, whole or a window of its lines. Throws `TransferError`. */
@@ -55,6 +60,7 @@ export class Reader implements Disposable {
     const { first, last } = lines ?? { first: 0n, last: 0n };
     return Reader.#open(
       core,
+      FILE_CHUNK_BYTES,
       (out, token) =>
         core.symbols.guestd_file_open(name, name.length, first, last, out, out.length, token),
     );
@@ -66,6 +72,7 @@ export class Reader implements Disposable {
     const [members, bytes] = [BigInt(limits.members), BigInt(limits.bytes)];
     return Reader.#open(
       core,
+      TREE_CHUNK_BYTES,
       (out, token) =>
         core.symbols.guestd_tree_open(name, name.length, members, bytes, out, out.length, token),
     );
@@ -79,9 +86,9 @@ export class Reader implements Disposable {
     return Number(size[0]);
   }
 
-  /** The next bytes; fewer than {@link CHUNK_BYTES} are the last. Throws `TransferError`. */
+  /** The next bytes; fewer than {@link Reader.chunkBytes} are the last. Throws `TransferError`. */
   async next(): Promise<Uint8Array<ArrayBuffer>> {
-    const out = new Uint8Array(CHUNK_BYTES);
+    const out = new Uint8Array(this.chunkBytes);
     const { symbols } = this.#core;
     const filled = await transfer(
       this.#core,
@@ -99,12 +106,13 @@ export class Reader implements Disposable {
 
   static async #open(
     core: Core,
+    chunkBytes: number,
     start: (out: Uint8Array<ArrayBuffer>, token: number) => number,
   ): Promise<Opened> {
     const out = new Uint8Array(FIRST_BYTES);
     let handle = 0;
     const opened = transfer(core, (token) => handle = start(out, token));
-    const reader = new Reader(core, handle);
+    const reader = new Reader(core, handle, chunkBytes);
     try {
       const filled = await opened;
       return { reader, first: out.subarray(0, filled), ended: filled < FIRST_BYTES };
