@@ -87,9 +87,12 @@ Deno.test("a write larger than the pipe goes on while the child reads", async ()
 
 Deno.test("an eof that waits behind a write closes the pipe only after it", async () => {
   await using daemon = await Daemon.bootstrapped();
-  const id = await started(daemon, READ_WHEN_TOLD);
-  const writing = write(daemon, id, new Uint8Array(300_000));
-  await eventually("the first to have begun", () => daemon.health().then(() => true));
+  // Its first byte shows that the first write has begun.
+  const script = `dd bs=1 count=1 of=/dev/null 2>/dev/null; ${READ_WHEN_TOLD}`;
+  const id = await daemon.exec(script, { stdin: true });
+  await using stream = await daemon.stream(id);
+  const writing = write(daemon, id, new Uint8Array(300_001));
+  await stream.untilOutput("ready");
   const closing = write(daemon, id, new Uint8Array(5), true);
   await tellToRead(daemon, id);
   deepStrictEqual([(await writing).status, (await closing).status], [200, 200]);
