@@ -9,6 +9,8 @@ type Job = Box<dyn FnOnce() + Send>;
 
 /// How long a thread waits for something to do before it ends.
 const IDLE: Duration = Duration::from_secs(10);
+/// How far the threads stand back behind the one that answers requests.
+const NICE: i32 = 10;
 const STACK_BYTES: usize = 256 << 10;
 
 /// Invariant: `idle` threads of `threads` are inside the wait; a job is queued only while there
@@ -76,6 +78,9 @@ impl Crew {
 
 impl Shared {
     fn work(&self) {
+        // Of this thread alone. Copying megabytes must not keep the thread that answers from its
+        // processor; a writer that falls behind slows its own upload only.
+        let _ = rustix::process::nice(NICE);
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {
