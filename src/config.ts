@@ -117,6 +117,7 @@ export function helpText(): string {
     "shown here with their defaults; a value that does not parse is logged and the default kept:",
     "",
     ...rows,
+    "  GUESTD_LIBRARY=\n      Path of the native library; without it the one beside the bundle.",
     "",
   ].join("\n");
 }

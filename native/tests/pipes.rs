@@ -166,3 +166,20 @@ fn a_reader_that_keeps_up_misses_nothing_of_a_fast_writer() {
     }
     assert_eq!(cursor, 64 << 20);
 }
+
+#[test]
+fn a_reader_that_trickles_holds_the_command_up_for_a_second_in_all() {
+    let host = Host::open(QUICK);
+    let exec = host.sh("head -c 67108864 /dev/zero");
+    let slow = host.core.attach(&exec, 0);
+    let began = Instant::now();
+    while !exec.state().published {
+        // Its slowness, not a wait for anything: at this pace the whole would take minutes.
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = exec.state().log.next(slow, &mut [0; 4096]);
+    }
+    let took = began.elapsed();
+    assert!(took > Duration::from_millis(900), "not held: {took:?}");
+    assert!(took < Duration::from_secs(4), "held too long: {took:?}");
+    host.core.detach(slow);
+}

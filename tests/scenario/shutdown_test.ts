@@ -189,6 +189,17 @@ Deno.test("idle connections that are kept open do not hold the end up", async ()
   await within("the end of both", Promise.all([idle.closedByPeer(), silent.closedByPeer()]));
 });
 
+Deno.test("a refused request whose body never ends does not hold the end up", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "15" } });
+  using refused = await daemon.connect();
+  const length: [string, string] = ["Content-Length", "1000000"];
+  await refused.send(request("POST", "/v1/exec/start", [length], "{"));
+  strictEqual((await refused.response("POST")).status, 401);
+  const before = performance.now();
+  strictEqual(await daemon.stop(), 0);
+  ok(performance.now() - before < 3000, `${performance.now() - before} ms`);
+});
+
 Deno.test("a writer that is held back for a reader, or floods, does not hold the end up", async () => {
   await using daemon = await Daemon.bootstrapped(QUICK);
   const id = await daemon.exec("exec yes");
