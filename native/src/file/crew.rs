@@ -25,6 +25,7 @@ struct Shared {
     filled: Condvar,
     name: &'static str,
     cap: usize,
+    nice: i32,
 }
 
 /// Threads that start when there is work for them and end when there is none. A job is one step of
@@ -34,14 +35,16 @@ struct Shared {
 pub struct Crew(Arc<Shared>);
 
 impl Crew {
-    /// A crew of at most `cap` threads, none of them started.
-    pub fn new(name: &'static str, cap: usize) -> Self {
+    /// A crew of at most `cap` threads, none of them started. `nice` is how far they stand back
+    /// behind the thread that answers requests.
+    pub fn new(name: &'static str, cap: usize, nice: i32) -> Self {
         let (state, filled) = Default::default();
         Self(Arc::new(Shared {
             state,
             filled,
             name,
             cap,
+            nice,
         }))
     }
 
@@ -76,6 +79,9 @@ impl Crew {
 
 impl Shared {
     fn work(&self) {
+        // Of this thread alone. Copying megabytes must not keep the thread that answers from its
+        // processor; a writer that falls behind slows its own upload only.
+        let _ = rustix::process::nice(self.nice);
         let mut state = self.lock();
         loop {
             if let Some(job) = state.queue.pop_front() {
@@ -111,7 +117,7 @@ mod tests {
 
     #[test]
     fn jobs_that_hang_take_no_thread_from_others_until_the_cap_is_reached() {
-        let crew = Crew::new("test", 3);
+        let crew = Crew::new("test", 3, 0);
         let (started, is_started) = channel();
         let mut hung = Vec::new();
         for _ in 0..2 {
@@ -136,7 +142,7 @@ mod tests {
 
     #[test]
     fn what_is_beyond_the_cap_waits_and_a_panic_costs_no_thread() {
-        let crew = Crew::new("test", 1);
+        let crew = Crew::new("test", 1, 0);
         let (done, is_done) = channel();
         crew.run(|| panic!("expected by this test"));
         for number in 0..10 {

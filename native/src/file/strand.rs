@@ -96,7 +96,7 @@ mod tests {
 
     #[test]
     fn jobs_run_in_order_and_go_on_after_a_panic() {
-        let crew = Crew::new("test", 4);
+        let crew = Crew::new("test", 4, 0);
         let strand = Strand::new(Vec::new());
         let (done, is_done) = channel();
         for number in 0..1000 {
@@ -116,7 +116,7 @@ mod tests {
         let strand = Strand::new(0);
         strand.inbox().running = true;
         let turn = Turn(Arc::clone(&strand), false);
-        let crew = Crew::new("test", 1);
+        let crew = Crew::new("test", 1, 0);
         let (dropped, is_dropped) = channel::<()>();
         strand.run(&crew, move |_| drop(dropped));
         drop(turn);

@@ -13,6 +13,8 @@ use crate::wake::Wake;
 /// Threads that may be in the middle of a system call of a download, or of an upload: so many file
 /// operations may hang before the next one waits. The two do not wait for each other.
 const CREW: usize = 32;
+/// A peer can send faster than any disk takes, so writers always find something to do.
+const WRITERS_NICE: i32 = 10;
 
 /// Invariant: a handle is in one of the tables from the opening until it is closed or finished.
 pub struct Transfers {
@@ -32,8 +34,8 @@ impl Transfers {
     pub fn new(wake: Arc<Wake>) -> Self {
         let (texts, reads, uploads, next) = Default::default();
         Self {
-            readers: Crew::new("guestd-read", CREW),
-            writers: Crew::new("guestd-write", CREW),
+            readers: Crew::new("guestd-read", CREW, 0),
+            writers: Crew::new("guestd-write", CREW, WRITERS_NICE),
             wake,
             texts,
             reads,
