@@ -5,7 +5,7 @@ import type { PublishedRow } from "../support/published.ts";
 import { failingStdin } from "./failing_stdin.ts";
 
 const START = "/v1/exec/start";
-/** These answer 501 until their rooms are built; their own tests provoke their statuses. */
+/** The statuses of these are provoked by their own tests, and not yet listed here. */
 const ELSEWHERE = /^GET \/v1\/tcp$|\/v1\/fs\//;
 
 type Provocation = (daemon: Daemon) => Promise<Response>;

@@ -189,6 +189,16 @@ Deno.test("idle connections that are kept open do not hold the end up", async ()
   await within("the end of both", Promise.all([idle.closedByPeer(), silent.closedByPeer()]));
 });
 
+Deno.test("a terminal that hangs up ends the daemon in order, its commands with it", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec(BLOCK);
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  daemon.signal("SIGHUP");
+  strictEqual((await stream.rest()).exit.signal, 15);
+  strictEqual(await daemon.end(), 0);
+});
+
 Deno.test("a refused request whose body never ends does not hold the end up", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "15" } });
   using refused = await daemon.connect();

@@ -1,0 +1,26 @@
+import { strictEqual, throws } from "node:assert/strict";
+import { ABI_VERSION, openLibrary, SYMBOLS } from "../../src/native/library.ts";
+
+/** A library with every symbol of ours, whose border has the version that is given. */
+async function libraryOfVersion(directory: string, version: number): Promise<string> {
+  const source = `${directory}/stub.c`;
+  const stubs = Object.keys(SYMBOLS).map((name) =>
+    `int ${name}(void) { return ${name === "guestd_abi_version" ? version : 0}; }`
+  );
+  await Deno.writeTextFile(source, stubs.join("\n"));
+  const path = `${directory}/stub-${version}.so`;
+  const compiler = new Deno.Command("cc", { args: ["-shared", "-fPIC", "-o", path, source] });
+  strictEqual((await compiler.output()).code, 0);
+  return path;
+}
+
+Deno.test("a library that speaks another version of the border is refused, its own is opened", async () => {
+  const directory = await Deno.makeTempDir();
+  try {
+    const other = await libraryOfVersion(directory, ABI_VERSION + 1);
+    throws(() => openLibrary(other), /speaks version .* of the border/);
+    openLibrary(await libraryOfVersion(directory, ABI_VERSION)).close();
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+});
