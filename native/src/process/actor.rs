@@ -18,6 +18,9 @@ use crate::wake::Kind;
 
 pub use super::group::Waiter;
 
+/// What the kernel refused to watch is asked for again after this time, in nanoseconds.
+const WATCH_AGAIN_NS: u64 = 100_000_000;
+
 /// What the spawner hands over of a started child.
 pub struct Parts {
     /// Its shared side.
@@ -89,18 +92,29 @@ impl Actor {
 
     /// Begins to watch everything.
     pub fn adopted(&mut self, ctx: &mut Context) {
-        // Adding can fail for want of kernel memory alone; the exec then reads as running, and
-        // kill and timeout still end it.
-        let _ = ctx
-            .poll
-            .add(&self.pidfd, Key::Leader(self.id()), Interest::Read);
-        self.watch_pipes(ctx);
-        self.watch_stdin(ctx);
+        self.watch(ctx);
         let deadline = self
             .timeout_secs
             .and_then(span_ns)
             .map(|span| boottime_ns() + span);
         ctx.timers.set(self.id(), Timer::Timeout, deadline);
+    }
+
+    /// Watches what is not watched yet. The kernel may lack memory or allow no more watches; as no
+    /// event tells when it does again, that is tried anew after a while.
+    pub(super) fn watch(&mut self, ctx: &mut Context) {
+        let leader = if self.exec.state().exit.is_none() {
+            ctx.poll
+                .add(&self.pidfd, Key::Leader(self.id()), Interest::Read)
+        } else {
+            Ok(())
+        };
+        let pipes = self.watch_pipes(ctx);
+        let stdin = self.watch_stdin(ctx);
+        if leader.and(pipes).and(stdin).is_err() {
+            let again = boottime_ns() + WATCH_AGAIN_NS;
+            ctx.timers.set(self.id(), Timer::Watch, Some(again));
+        }
     }
 
     /// The leader has ended; it stays a zombie.
@@ -147,6 +161,7 @@ impl Actor {
             Timer::Stdin => self.stdin_late(ctx),
             Timer::Hold => self.hold_over(ctx),
             Timer::Recount => self.recount(ctx),
+            Timer::Watch => self.watch(ctx),
             Timer::Census | Timer::Clock | Timer::Orphans => {}
         }
     }
@@ -180,5 +195,90 @@ impl Actor {
     pub fn is_done(&self) -> bool {
         let pipes = self.pipes.iter().all(Option::is_none);
         pipes && !self.may_signal() && (self.collected || self.stdin.is_closed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::process::{Command, Stdio};
+
+    use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+    use super::*;
+    use crate::process::log::{Log, Sizes};
+    use crate::process::store::Store;
+    use crate::reactor::Spans;
+    use crate::reactor::census::Desk;
+    use crate::reactor::poll::Poll;
+    use crate::reactor::timers::Timers;
+    use crate::wake::{Outbox, Wake};
+
+    fn context(store: &Arc<Store>) -> Context {
+        let spans = Spans {
+            linger_ns: u64::MAX / 2,
+            grace_ns: u64::MAX / 2,
+            stdin_ns: u64::MAX / 2,
+        };
+        let (poll, timers) = (Poll::new().unwrap(), Timers::new().unwrap());
+        let desk = Desk::new(std::sync::mpsc::channel().0);
+        let wake = Outbox::new(Arc::new(Wake::default()));
+        Context::new(poll, timers, wake, desk, Arc::clone(store), spans)
+    }
+
+    /// Handles what comes until nothing of the actor is left to watch.
+    fn run(actor: &mut Actor, ctx: &mut Context) {
+        let mut ready = Vec::new();
+        while !actor.exec.state().published {
+            ctx.poll.wait(&mut ready).unwrap();
+            for (key, _) in ready.drain(..) {
+                match key {
+                    Key::Leader(_) => actor.leader_exited(ctx),
+                    Key::Output(_, stream) => actor.output_ready(stream, ctx),
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_kernel_refused_to_watch_is_watched_later() {
+        let store = Store::new(1 << 20, Path::new("/nowhere"));
+        let mut ctx = context(&store);
+        let mut child = Command::new("/bin/sh")
+            .args(["-c", "read go; echo out; echo err >&2; exit 7"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let pid = child.id() as i32;
+        let pidfd = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap();
+        let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let sizes = Sizes {
+            capture: 1 << 10,
+            window: 1 << 10,
+        };
+        let exec = Arc::new(Exec::new(1, pid, 0, Log::new(sizes, &store)));
+        let mut actor = Actor::new(Parts {
+            exec: Arc::clone(&exec),
+            pidfd,
+            pipes: [out.into(), err.into()],
+            stdin: child.stdin.take().map(OwnedFd::from),
+            reap: false,
+            timeout_secs: None,
+        });
+        ctx.poll.refuses.set(true);
+        actor.adopted(&mut ctx);
+        assert!(ctx.timers.get(1, Timer::Watch).is_some());
+        ctx.poll.refuses.set(false);
+        actor.stdin_write(b"go\n".to_vec(), true, 1, &mut ctx);
+        actor.due(Timer::Watch, &mut ctx);
+        run(&mut actor, &mut ctx);
+        let state = exec.state();
+        assert_eq!(state.exit, Some(reap::Exit::Code(7)));
+        assert_eq!(state.log.total(), 8);
+        drop(state);
+        reap::reap(&actor.pidfd);
     }
 }

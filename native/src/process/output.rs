@@ -43,14 +43,16 @@ pub struct Pacing {
 }
 
 impl Actor {
-    pub(super) fn watch_pipes(&mut self, ctx: &mut Context) {
-        for (pipe, stream) in self.pipes.iter().zip(STREAMS) {
-            if let Some(pipe) = pipe {
-                let _ = ctx
-                    .poll
-                    .add(pipe, Key::Output(self.exec.id, stream), Interest::Read);
-            }
+    pub(super) fn watch_pipes(&self, ctx: &Context) -> Result<(), Errno> {
+        if self.pacing.held.is_some() {
+            return Ok(());
         }
+        let open = self.pipes.iter().zip(STREAMS);
+        open.filter_map(|(pipe, stream)| Some((pipe.as_ref()?, stream)))
+            .try_for_each(|(pipe, stream)| {
+                ctx.poll
+                    .add(pipe, Key::Output(self.exec.id, stream), Interest::Read)
+            })
     }
 
     /// A pipe has bytes or came to its end. Reads once: what is left is reported again, after the
@@ -155,6 +157,6 @@ impl Actor {
         self.pacing.spent_ns += boottime_ns().saturating_sub(since);
         self.exec.state().log.held = false;
         ctx.timers.set(self.id(), Timer::Hold, None);
-        self.watch_pipes(ctx);
+        self.watch(ctx);
     }
 }

@@ -37,15 +37,23 @@ impl Stdin {
     pub(super) fn is_closed(&self) -> bool {
         self.pipe.is_none()
     }
+
+    /// Room while something is queued, and else only the reader's end.
+    fn interest(&self) -> Interest {
+        if self.writes.is_empty() {
+            Interest::Closed
+        } else {
+            Interest::Write
+        }
+    }
 }
 
 impl Actor {
-    pub(super) fn watch_stdin(&mut self, ctx: &mut Context) {
-        if let Some(pipe) = &self.stdin.pipe {
-            let _ = ctx
-                .poll
-                .add(pipe, Key::Stdin(self.exec.id), Interest::Closed);
-        }
+    pub(super) fn watch_stdin(&self, ctx: &Context) -> Result<(), Errno> {
+        self.stdin.pipe.as_ref().map_or(Ok(()), |pipe| {
+            ctx.poll
+                .add(pipe, Key::Stdin(self.exec.id), self.stdin.interest())
+        })
     }
 
     /// Queues a write. Completes `token` with the bytes written, and 0, or ETIMEDOUT when the child
@@ -111,17 +119,12 @@ impl Actor {
         }
     }
 
-    /// Waits for room while something is queued, for its deadline, and else for the reader's end.
     fn await_stdin(&mut self, ctx: &mut Context) {
-        let front = self.stdin.writes.front();
-        let deadline = front.map(|front| front.deadline);
-        let interest = if front.is_some() {
-            Interest::Write
-        } else {
-            Interest::Closed
-        };
+        let deadline = self.stdin.writes.front().map(|front| front.deadline);
         ctx.timers.set(self.exec.id, Timer::Stdin, deadline);
         if let Some(pipe) = &self.stdin.pipe {
+            // It fails for one that is not watched yet, which `watch` is about to make up for.
+            let interest = self.stdin.interest();
             let _ = ctx.poll.change(pipe, Key::Stdin(self.exec.id), interest);
         }
     }

@@ -60,6 +60,28 @@ pub struct Context {
 }
 
 impl Context {
+    pub(crate) fn new(
+        poll: Poll,
+        timers: Timers,
+        wake: Outbox,
+        desk: Desk,
+        store: Arc<Store>,
+        spans: Spans,
+    ) -> Self {
+        Self {
+            poll,
+            timers,
+            wake,
+            desk,
+            kin: Kin::of_this_process(),
+            store,
+            spans,
+            draining: false,
+            scratch: vec![0; READ_BYTES].into_boxed_slice(),
+            ending: None,
+        }
+    }
+
     /// A group that [`Command::EndAll`] waits for is done.
     pub(crate) fn ended_one(&mut self) {
         if let Some((token, left)) = &mut self.ending {
@@ -97,22 +119,8 @@ pub fn start(
     poll.add(mailbox.fd(), Key::Mailbox, Interest::Read)?;
     poll.add(timers.fd(), Key::Timers, Interest::Read)?;
     poll.add(&child_exits, Key::ChildExit, Interest::Read)?;
-    let scratch = vec![0; READ_BYTES].into_boxed_slice();
-    let (draining, ending) = (false, None);
-    let context = Context {
-        poll,
-        timers,
-        wake: Outbox::new(wake),
-        desk,
-        kin: Kin::of_this_process(),
-        store,
-        spans,
-        draining,
-        scratch,
-        ending,
-    };
     let reactor = Reactor {
-        context,
+        context: Context::new(poll, timers, Outbox::new(wake), desk, store, spans),
         actors: HashMap::new(),
         mailbox,
         child_exits,

@@ -85,6 +85,9 @@ impl Interest {
 /// A level-triggered epoll set.
 pub struct Poll {
     epoll: OwnedFd,
+    /// A kernel that allows no more watches; the limit is the machine's, so no test can lower it.
+    #[cfg(test)]
+    pub refuses: std::cell::Cell<bool>,
 }
 
 impl Poll {
@@ -92,17 +95,23 @@ impl Poll {
     pub fn new() -> Result<Self, Errno> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
+            #[cfg(test)]
+            refuses: std::cell::Cell::new(false),
         })
     }
 
-    /// Watches `fd`.
+    /// Watches `fd`; one that is watched already stays as it is. ENOMEM or ENOSPC where the kernel
+    /// has no memory for it or allows no more watches.
     pub fn add(&self, fd: impl AsFd, key: Key, interest: Interest) -> Result<(), Errno> {
-        epoll::add(
-            &self.epoll,
-            fd,
-            EventData::new_u64(key.pack()),
-            interest.flags(),
-        )
+        #[cfg(test)]
+        if self.refuses.get() {
+            return Err(Errno::NOSPC);
+        }
+        let data = EventData::new_u64(key.pack());
+        match epoll::add(&self.epoll, fd, data, interest.flags()) {
+            Err(Errno::EXIST) => Ok(()),
+            other => other,
+        }
     }
 
     /// Changes what is waited for.

@@ -22,6 +22,8 @@ pub enum Timer {
     Stdin,
     /// Members of a group may have left it for another.
     Recount,
+    /// What the kernel refused to watch is to be tried again.
+    Watch,
     /// The pipes were held back for a reader long enough.
     Hold,
     /// The wall clock may have jumped after a freeze (of no single exec).
