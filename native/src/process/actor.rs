@@ -279,6 +279,6 @@ mod tests {
         assert_eq!(state.exit, Some(reap::Exit::Code(7)));
         assert_eq!(state.log.total(), 8);
         drop(state);
-        reap::reap(&actor.pidfd);
+        child.wait().unwrap();
     }
 }
