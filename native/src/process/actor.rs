@@ -279,6 +279,7 @@ mod tests {
         assert_eq!(state.exit, Some(reap::Exit::Code(7)));
         assert_eq!(state.log.total(), 8);
         drop(state);
-        child.wait().unwrap();
+        // The actor may have reaped it.
+        let _ = child.wait();
     }
 }
