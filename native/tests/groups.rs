@@ -185,11 +185,16 @@ fn a_member_that_leaves_the_group_keeps_no_kill_waiting() {
         .find(|member| member.pgid == exec.pid)
         .unwrap();
     let token = host.token();
+    let asked = Instant::now();
     host.core.send(Command::Kill {
         exec: exec.id,
         token,
     });
     assert_eq!(host.operation(token), (0, 1));
+    assert!(
+        asked.elapsed() < Duration::from_secs(20),
+        "the grace ran out"
+    );
     let pid = rustix::process::Pid::from_raw(left.pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
