@@ -44,6 +44,8 @@ export class TetheredDaemon implements AsyncDisposable {
     );
     this.#tether = new Deno.Command("bash", {
       args: ["-c", TETHER, `${ROOT}scripts/guestd`],
+      // Out of this process's group and session: a SIGKILL to the group would take the tether along.
+      detached: true,
       clearEnv: true,
       env: { ...Object.fromEntries(others), GUESTD_LISTEN: "127.0.0.1:0" },
       stdin: "piped",
