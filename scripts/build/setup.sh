@@ -63,7 +63,9 @@ ensure_all() {
 # In a subshell that holds the lock: two builds at once take turns, and nothing that runs later inherits it.
 set_up() {
   if up_to_date; then return; fi
-  mkdir -p "$tools"
+  if ! mkdir -p "$tools" 2>/dev/null || ! : 2>/dev/null >>"$tools/lock"; then
+    die "cannot write to $tools, where everything is built: run as the owner of this checkout"
+  fi
   (
     if command -v flock >/dev/null && ! flock -n 9; then
       say "waiting for another build in this checkout"

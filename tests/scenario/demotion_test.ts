@@ -167,6 +167,9 @@ Deno.test(
     });
     const id = await daemon.exec("id -u; echo again > /dev/stdout");
     strictEqual((await daemon.outcome(id)).stdout, "1234\nagain\n");
+    for (const own of [{ user: 1234 }, { group: 1234 }, { user: 1234, group: 1234 }]) {
+      deepStrictEqual(await said(daemon, "id -u; id -G", own), ["1234", "1234"]);
+    }
     for (const identity of [{ user: 0 }, { user: 5 }, { group: 5 }]) {
       const answer = await daemon.post("/v1/exec/start", {
         exec_id: "x",
@@ -175,7 +178,20 @@ Deno.test(
       });
       match((await refused(answer, 500, "spawn_failed")).detail, /EPERM/);
     }
-    strictEqual((await daemon.health()).execs, 1);
+    strictEqual((await daemon.health()).execs, 4);
     await eventually("no zombie", async () => (await daemon.group(id)).pids.length === 0);
+  },
+);
+
+Deno.test(
+  { name: "groups that a daemon may not drop refuse a change to its own user", ...ROOT_ONLY },
+  async () => {
+    await using daemon = await Daemon.bootstrapped({
+      through: ["setpriv", "--reuid", "1234", "--regid", "1234", "--groups", "77"],
+      cwd: "/",
+    });
+    const own = { exec_id: "x", command: ["id"], user: 1234 };
+    const answer = await daemon.post("/v1/exec/start", own);
+    match((await refused(answer, 500, "spawn_failed")).detail, /supplementary groups: EPERM/);
   },
 );

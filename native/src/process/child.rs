@@ -9,6 +9,8 @@ use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};
+
 use super::request::Request;
 use super::stack::Stack;
 use super::standing::Before;
@@ -82,6 +84,22 @@ fn pointers(strings: &[CString]) -> Vec<*const c_char> {
         .collect()
 }
 
+/// The user and group to become. A daemon that is not root may not drop its groups, so it changes
+/// nothing where nothing would change: asked for its own user and group, with no others to drop.
+fn changes(request: &Request) -> (Option<u32>, Option<u32>) {
+    let (own_uid, own_gid) = (getuid().as_raw(), getgid().as_raw());
+    let uid = request.uid.unwrap_or(own_uid);
+    let gid = request.gid.unwrap_or(own_gid);
+    let same = (uid, gid) == (own_uid, own_gid)
+        && (own_uid, own_gid) == (geteuid().as_raw(), getegid().as_raw());
+    let asked = request.uid.is_some() || request.gid.is_some();
+    if asked && same && getgroups().is_ok_and(|all| all.iter().all(|id| id.as_raw() == own_gid)) {
+        (None, None)
+    } else {
+        (request.uid, request.gid)
+    }
+}
+
 /// Starts `request` with the given descriptors as its 0, 1 and 2 and what the daemon
 /// took for itself set back. Returns once its exec succeeded
 /// or it failed; a child that failed is reaped.
@@ -101,13 +119,14 @@ pub fn clone_child(
         }
     }
     let candidates = request.candidates();
+    let (uid, gid) = changes(request);
     let mut plan = Plan {
         argv: pointers(&request.argv),
         envp: pointers(&request.envp),
         candidates: candidates.iter().map(|path| path.as_ptr()).collect(),
         cwd: request.cwd.as_deref().map_or(ptr::null(), CStr::as_ptr),
-        uid: request.uid,
-        gid: request.gid,
+        uid,
+        gid,
         stdio: stdio.map(|fd| fd.as_raw_fd()),
         oom_score: before.oom_score.as_deref().unwrap_or_default(),
         descriptors: before.descriptors,
