@@ -93,3 +93,14 @@ impl Lent {
         unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_stops_at_the_border() {
+        assert_eq!(guard(|| panic!("a test of panics")), PANICKED);
+        assert_eq!(guard(|| 7), 7);
+    }
+}

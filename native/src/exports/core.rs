@@ -136,3 +136,22 @@ pub extern "C" fn guestd_kill_all(token: u32) -> i32 {
         0
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn open() -> i32 {
+        let spool = "/tmp";
+        // SAFETY: the bytes are static.
+        unsafe { guestd_open(1, 1, 1.0, 1.0, 1.0, spool.as_ptr(), spool.len() as u32) }
+    }
+
+    #[test]
+    fn a_process_has_one_core_at_a_time() {
+        assert_eq!(open(), 0);
+        assert_eq!(open(), -libc::EBUSY);
+        assert_eq!(guestd_close(), 0);
+        assert_eq!(guestd_close(), crate::abi::NOT_OPEN);
+    }
+}
