@@ -137,6 +137,8 @@ impl Reactor {
 
     /// Waits for events, then commands, then deadlines; false once it is told to stop.
     fn turn(&mut self, ready: &mut Vec<(Key, bool)>) -> bool {
+        // Told before the look at the groups, which takes a while and mostly has no news.
+        self.context.wake.flush();
         self.dispatch_pass();
         self.context.wake.flush();
         // Neither can fail on descriptors that this thread owns, but for an interruption.
