@@ -23,6 +23,7 @@ use crate::process::store::Store;
 use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
+use crate::reactor::poll::Poll;
 use crate::reactor::{self, Spans};
 use crate::tunnel::engine::Tunnels;
 use crate::wake::{Kind, Wake};
@@ -102,7 +103,9 @@ impl Core {
         })
         .map_err(of_thread)?;
         let desk = Desk::new(census.clone());
+        let poll = Arc::new(Poll::new()?);
         reactor::start(
+            Arc::clone(&poll),
             Arc::clone(&mailbox),
             Arc::clone(&wake),
             desk,
@@ -113,6 +116,7 @@ impl Core {
         let spawner = Spawner::start(spawner::Desk {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
+            poll,
             wake: Arc::clone(&wake),
             before: standing::take(),
             sizes: Sizes {

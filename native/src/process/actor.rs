@@ -12,7 +12,7 @@ use super::reap;
 use super::stdin::Stdin;
 use crate::clock::{boottime_ns, span_ns};
 use crate::reactor::Context;
-use crate::reactor::poll::{Interest, Key};
+use crate::reactor::poll::{Interest, Key, Poll};
 use crate::reactor::timers::Timer;
 use crate::wake::Kind;
 
@@ -87,15 +87,22 @@ impl Actor {
         self.exec.pid
     }
 
-    /// Begins to watch everything.
-    pub fn adopted(&mut self, ctx: &mut Context) {
+    /// Begins to watch everything. Whoever does is not the reactor: see `Mailbox::adopt`.
+    pub fn watch(&self, poll: &Poll) {
         // Adding can fail for want of kernel memory alone; the exec then reads as running, and
         // kill and timeout still end it.
-        let _ = ctx
-            .poll
-            .add(&self.pidfd, Key::Leader(self.id()), Interest::Read);
-        self.watch_pipes(ctx);
-        self.watch_stdin(ctx);
+        let _ = poll.add(&self.pidfd, Key::Leader(self.id()), Interest::Read);
+        self.watch_pipes(poll);
+        self.watch_stdin(poll);
+    }
+
+    /// Whether the reactor has to keep a deadline for it from the start.
+    pub fn has_deadline(&self) -> bool {
+        self.timeout_secs.is_some()
+    }
+
+    /// Keeps its deadline.
+    pub fn adopted(&mut self, ctx: &mut Context) {
         let deadline = self
             .timeout_secs
             .and_then(span_ns)

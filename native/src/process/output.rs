@@ -10,7 +10,7 @@ use super::ring::Stream;
 use crate::clock::boottime_ns;
 use crate::reactor::Context;
 use crate::reactor::READ_BYTES;
-use crate::reactor::poll::{Interest, Key};
+use crate::reactor::poll::{Interest, Key, Poll};
 use crate::reactor::timers::Timer;
 use crate::wake::Kind;
 
@@ -43,12 +43,10 @@ pub struct Pacing {
 }
 
 impl Actor {
-    pub(super) fn watch_pipes(&mut self, ctx: &mut Context) {
+    pub(super) fn watch_pipes(&self, poll: &Poll) {
         for (pipe, stream) in self.pipes.iter().zip(STREAMS) {
             if let Some(pipe) = pipe {
-                let _ = ctx
-                    .poll
-                    .add(pipe, Key::Output(self.exec.id, stream), Interest::Read);
+                let _ = poll.add(pipe, Key::Output(self.exec.id, stream), Interest::Read);
             }
         }
     }
@@ -155,6 +153,6 @@ impl Actor {
         self.pacing.spent_ns += boottime_ns().saturating_sub(since);
         self.exec.state().log.held = false;
         ctx.timers.set(self.id(), Timer::Hold, None);
-        self.watch_pipes(ctx);
+        self.watch_pipes(&ctx.poll);
     }
 }

@@ -8,7 +8,7 @@ use rustix::io::{Errno, write};
 use super::actor::Actor;
 use crate::clock::boottime_ns;
 use crate::reactor::Context;
-use crate::reactor::poll::{Interest, Key};
+use crate::reactor::poll::{Interest, Key, Poll};
 use crate::reactor::timers::Timer;
 
 struct Write {
@@ -40,11 +40,9 @@ impl Stdin {
 }
 
 impl Actor {
-    pub(super) fn watch_stdin(&mut self, ctx: &mut Context) {
+    pub(super) fn watch_stdin(&self, poll: &Poll) {
         if let Some(pipe) = &self.stdin.pipe {
-            let _ = ctx
-                .poll
-                .add(pipe, Key::Stdin(self.exec.id), Interest::Closed);
+            let _ = poll.add(pipe, Key::Stdin(self.exec.id), Interest::Closed);
         }
     }
 
