@@ -2,6 +2,7 @@ import { Bootstrap } from "./bootstrap/bootstrap.ts";
 import { HookLog } from "./bootstrap/hook_log.ts";
 import type { Config } from "./config.ts";
 import type { DecodedRunHook } from "./contract/hooks.ts";
+import { Environments } from "./exec/environment.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
 import { Files } from "./files/files.ts";
@@ -18,6 +19,7 @@ import { systemRoutes } from "./http/routes/system.ts";
 import { tunnelRoutes } from "./http/routes/tunnel.ts";
 import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
+import { FileStamp } from "./native/file_stamp.ts";
 import { Tunnels } from "./tunnel/tunnels.ts";
 
 /** Number of the signal. */
@@ -28,6 +30,8 @@ const END_GRACE_MS = 2000;
 const FLUSH_MS = 1000;
 /** How long it waits for connections that have nothing to say, in milliseconds. */
 const LAST_MS = 100;
+/** Who the guest's users are. */
+const PASSWD = "/etc/passwd";
 /** The file system that health reports. */
 const DISK_PATH = "/";
 
@@ -92,9 +96,10 @@ export class Daemon {
       sources: {
         inherit: config.inheritEnv,
         daemonEnv: env,
-        passwd: new PasswdFile(),
+        passwd: new PasswdFile(new FileStamp(this.#core.symbols, PASSWD)),
         ownUid: Deno.uid() ?? 0,
         baseEnvironment: () => bootstrap.environment.entries,
+        environments: new Environments(),
       },
       ttlSecs: limits.exec_ttl_secs,
       log,

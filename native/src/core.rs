@@ -23,6 +23,7 @@ use crate::process::store::Store;
 use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
 use crate::reactor::mailbox::{Command, Mailbox};
+use crate::reactor::poll::Poll;
 use crate::reactor::{self, Spans};
 use crate::tunnel::engine::Tunnels;
 use crate::wake::{Kind, Wake};
@@ -75,7 +76,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
+    /// Starts every thread; call it on the thread that answers. From now on orphans fall to this process, its memory is closed to other
     /// processes of the same user, for it holds the token, and it stands as [`standing`] says.
     pub fn open(settings: Settings<'_>) -> Result<Self, Errno> {
         crate::abi::heap::bound();
@@ -102,7 +103,9 @@ impl Core {
         })
         .map_err(of_thread)?;
         let desk = Desk::new(census.clone());
+        let poll = Arc::new(Poll::new()?);
         reactor::start(
+            Arc::clone(&poll),
             Arc::clone(&mailbox),
             Arc::clone(&wake),
             desk,
@@ -113,6 +116,7 @@ impl Core {
         let spawner = Spawner::start(spawner::Desk {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
+            poll,
             wake: Arc::clone(&wake),
             before: standing::take(),
             sizes: Sizes {
@@ -125,6 +129,7 @@ impl Core {
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
         let transfers = Transfers::new(Arc::clone(&wake));
         let tunnels = Tunnels::new(Arc::clone(&wake));
+        standing::take_priority();
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
             wake,

@@ -98,7 +98,8 @@ export function text(rules: TextRules = {}): Schema<string> {
       if (nonEmpty && value === "") mismatch(field, kind);
       if (wellFormed && !value.isWellFormed()) mismatch(field, "a string without lone surrogates");
       if (cString && value.includes("\0")) mismatch(field, "a string without NUL characters");
-      if (maxBytes !== undefined && utf8Length(value) > maxBytes) {
+      // A UTF-16 unit makes at most three bytes: few are worth counting.
+      if (maxBytes !== undefined && 3 * value.length > maxBytes && utf8Length(value) > maxBytes) {
         mismatch(field, `at most ${maxBytes} bytes of UTF-8`);
       }
       return value;

@@ -118,7 +118,7 @@ export function object<T extends object>(fields: Fields<T>, extra: JsonObject = 
       for (const [name, field] of entries) {
         const present = Object.hasOwn(source, name);
         if (!present && field.required) throw new Mismatch(`${prefix}${name} is missing`);
-        const item = present ? field.decode(source[name], `${prefix}${name}`) : field.absent();
+        const item = present ? field.decode(source[name], prefix + name) : field.absent();
         if (item !== undefined) decoded[name] = item;
       }
       return decoded as T;

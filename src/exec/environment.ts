@@ -48,6 +48,30 @@ export function childEnvironment(sources: EnvironmentSources): Map<string, strin
   return environment;
 }
 
+/**
+ * The environments of commands that ask for nothing of their own: most do, and one after the other gets the same.
+ *
+ * Invariant: `#environment` is what {@link childEnvironment} gives for the user entry and the base that it was made of,
+ * and nobody changes it; the daemon's own environment never changes.
+ */
+export class Environments {
+  #user: PasswdEntry | undefined;
+  #base: Variables | undefined;
+  #uid: number | undefined;
+  #environment: ReadonlyMap<string, string> = new Map();
+
+  /** The same object for as long as all sources are the same; new if the request has variables. */
+  of(sources: EnvironmentSources & { readonly request: ReadonlyMap<string, string> }): ReadonlyMap<string, string> {
+    if (sources.request.size > 0) return childEnvironment(sources);
+    const user = sources.passwd.entry(sources.uid);
+    if (this.#uid !== sources.uid || this.#user !== user || this.#base !== sources.base) {
+      this.#environment = childEnvironment({ ...sources, passwd: { entry: () => user } });
+      [this.#uid, this.#user, this.#base] = [sources.uid, user, sources.base];
+    }
+    return this.#environment;
+  }
+}
+
 /** The lowest layer: the named variables, as far as the daemon has them. A name no variable can have is skipped. */
 export function inherited(
   names: readonly string[],

@@ -2,7 +2,7 @@ import type { StartRequest } from "../contract/exec.ts";
 import { errnoText } from "../native/errno.ts";
 import { SpawnError } from "../native/exec.ts";
 import type { Spawn } from "../native/layout.ts";
-import { childEnvironment, type Variables } from "./environment.ts";
+import type { Environments, Variables } from "./environment.ts";
 import { type PasswdLookup, primaryGid } from "./passwd.ts";
 
 /** Where a command's environment and identity come from, besides its request. */
@@ -15,18 +15,20 @@ export interface LaunchSources {
   readonly passwd: PasswdLookup;
   /** The daemon's own user id. */
   readonly ownUid: number;
-  /** What the run hook installed. */
+  /** What the run hook installed: the same object until it is another. */
   readonly baseEnvironment: () => Variables;
+  /** Keeps what most commands get. */
+  readonly environments: Environments;
 }
 
 /** What the core is to start for a request. */
 export function spawnOf(request: StartRequest, sources: LaunchSources): Spawn {
-  const { inherit, daemonEnv, passwd, ownUid, baseEnvironment } = sources;
+  const { inherit, daemonEnv, passwd, ownUid, baseEnvironment, environments } = sources;
   const { user, group } = request;
   const argv = request.shell ? ["/bin/sh", "-c", request.command[0] ?? ""] : request.command;
   return {
     argv,
-    environment: childEnvironment({
+    environment: environments.of({
       inherit,
       daemonEnv,
       passwd,

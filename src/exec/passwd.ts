@@ -8,6 +8,8 @@
  * @module
  */
 
+import type { FileStamp } from "../native/file_stamp.ts";
+
 /** One usable line of a passwd file. */
 export interface PasswdEntry {
   /** The login name, never empty. */
@@ -69,17 +71,16 @@ export function primaryGid(passwd: PasswdLookup, uid: number): number {
 /**
  * The passwd file of the guest.
  *
- * Invariant: `#entries` is what the file said when it had the identity `#seen` (inode, size, times). A look-up costs
- * one stat(2), and a read only after that identity changed.
+ * Invariant: `#entries` is what the file said when its stamp was looked at last, or later. A look-up costs one stat(2),
+ * and a read only after the stamp changed. An entry is the same object for as long as the file is the same.
  */
 export class PasswdFile implements PasswdLookup {
-  readonly #path: string;
-  #seen = "";
+  readonly #stamp: FileStamp;
   #entries: ReadonlyMap<number, PasswdEntry> = new Map();
 
   /** Nothing is read before the first look-up. */
-  constructor(path = "/etc/passwd") {
-    this.#path = path;
+  constructor(stamp: FileStamp) {
+    this.#stamp = stamp;
   }
 
   /** The first entry of this id in the file as it is now. */
@@ -90,15 +91,12 @@ export class PasswdFile implements PasswdLookup {
 
   #refresh(): void {
     try {
-      const { dev, ino, size, mtime, ctime } = Deno.statSync(this.#path);
-      const seen = [dev, ino, size, mtime?.getTime(), ctime?.getTime()].join(" ");
-      if (seen === this.#seen) return;
-      this.#entries = parsePasswd(Deno.readFileSync(this.#path));
-      this.#seen = seen;
+      if (!this.#stamp.changed()) return;
+      this.#entries = parsePasswd(Deno.readFileSync(this.#stamp.path));
     } catch {
       // A guest without a passwd file is a guest all the same: its users are numbers.
       this.#entries = new Map();
-      this.#seen = "";
+      this.#stamp.forget();
     }
   }
 }

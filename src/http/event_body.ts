@@ -26,6 +26,7 @@ export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer
   readonly #options: EventBodyOptions;
   #controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
   #wakened: (() => void) | undefined;
+  #first: Uint8Array<ArrayBuffer> | undefined;
   #ended = false;
 
   /** A body that has sent nothing yet. */
@@ -33,9 +34,31 @@ export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer
     this.#options = options;
   }
 
-  /** Remembers where to send. */
+  /**
+   * Waits at most `ms` for the first events. Gives them all when the exit is among them: then
+   * nothing is left of this body. Else undefined, and they are sent as the stream begins.
+   */
+  async whole(ms: number): Promise<Uint8Array<ArrayBuffer> | undefined> {
+    let records = this.#next();
+    if (records.length === 0 && ms > 0 && await this.#readable(ms) && !this.#ended) {
+      records = this.#next();
+    }
+    if (records.length === 0) return undefined;
+    const frames = this.#frames(records);
+    if (records.at(-1)?.kind !== "end") {
+      this.#first = frames;
+      return undefined;
+    }
+    this.#end();
+    return frames;
+  }
+
+  /** Sends the first events, if there were any, and remembers where to send more. */
   start(controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>>): void {
     this.#controller = controller;
+    if (this.#first !== undefined) controller.enqueue(this.#first);
+    this.#first = undefined;
+    if (this.#ended) controller.close();
   }
 
   /** Sends what there is; waits if there is nothing, and says so after a while. */
@@ -47,10 +70,20 @@ export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer
         if (records.at(-1)?.kind === "end") this.close();
         return;
       }
-      if (!await this.#readable() && !this.#ended) {
+      if (!await this.#readable(this.#options.keepaliveMs) && !this.#ended) {
         controller.enqueue(keepaliveFrame());
         return;
       }
+    }
+  }
+
+  /** What there is; ends the body if that cannot be told, for then nobody will read on. */
+  #next(): StreamRecord[] {
+    try {
+      return this.#options.reader.next();
+    } catch (error) {
+      this.#end();
+      throw error;
     }
   }
 
@@ -66,11 +99,10 @@ export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer
     this.#controller?.close();
   }
 
-  /** Waits for something to read; false when there was nothing for the keepalive's time. */
-  async #readable(): Promise<boolean> {
+  /** Waits for something to read; false when there was nothing for so long. */
+  async #readable(ms: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    const wait = Math.min(this.#options.keepaliveMs, MAX_TIMEOUT_MS);
-    const timer = setTimeout(() => resolve(false), wait);
+    const timer = setTimeout(() => resolve(false), Math.min(ms, MAX_TIMEOUT_MS));
     this.#wakened = () => resolve(true);
     this.#options.reader.whenReadable(this.#wakened);
     const readable = await promise;

@@ -1,5 +1,5 @@
 import { errnoText } from "./errno.ts";
-import { FACTS_BYTES } from "./layout.ts";
+import { FACTS_BYTES, SpawnEncoder } from "./layout.ts";
 import { openLibrary, type Symbols } from "./library.ts";
 import { checked } from "./status.ts";
 import { EventKind, type Result, Wake } from "./wake.ts";
@@ -35,6 +35,8 @@ export class Core {
   readonly facts: Uint8Array<ArrayBuffer> = new Uint8Array(FACTS_BYTES);
   /** Where records and captured output are written, for the moment until they are encoded. */
   readonly records: Uint8Array<ArrayBuffer> = new Uint8Array(RECORD_BYTES);
+  /** Encodes what is to be started. */
+  readonly starts: SpawnEncoder = new SpawnEncoder();
   readonly #events: Promise<void>;
 
   private constructor(symbols: Symbols) {

@@ -1,5 +1,5 @@
 import type { Core } from "./core.ts";
-import { decodeFacts, encodeSpawn, type Facts, type Spawn } from "./layout.ts";
+import { decodeFacts, type Facts, type Spawn } from "./layout.ts";
 import { checked } from "./status.ts";
 import { EventKind, type Result } from "./wake.ts";
 
@@ -53,7 +53,7 @@ export class NativeExec {
 
   /** Starts a command. Throws {@link SpawnError}. */
   static async start(core: Core, spawn: Spawn): Promise<NativeExec> {
-    const blob = encodeSpawn(spawn);
+    const blob = core.starts.encode(spawn);
     const started: NativeExec[] = [];
     const { status, value } = await core.operation((token) => {
       const id = core.symbols.guestd_exec_start(blob, blob.length, token);

@@ -22,14 +22,50 @@ const FLAGS = { stdin: 1, reap: 2, uid: 4, gid: 8, cwd: 16, timeout: 32 } as con
 /** flags, uid, gid, timeout (f64), number of arguments and of variables. */
 const HEAD_BYTES = 28;
 
-/** The request as `native/src/process/request.rs` reads it. */
-export function encodeSpawn(spawn: Spawn): Uint8Array<ArrayBuffer> {
-  const variables = [...spawn.environment].map(([name, value]) => `${name}=${value}`);
-  const strings = [...spawn.argv, ...variables];
-  if (spawn.cwd !== null) strings.push(spawn.cwd);
+/** Writes texts as a start has them: each its length in bytes (u32), and its UTF-8. */
+function encodeTexts(texts: readonly string[]): Uint8Array<ArrayBuffer> {
   // A UTF-16 unit makes at most three bytes of UTF-8.
-  const most = strings.reduce((sum, text) => sum + 4 + 3 * text.length, HEAD_BYTES);
-  const blob = new Uint8Array(most);
+  const most = texts.reduce((sum, text) => sum + 4 + 3 * text.length, 0);
+  const encoded = new Uint8Array(most);
+  const view = new DataView(encoded.buffer);
+  const encoder = new TextEncoder();
+  let at = 0;
+  for (const text of texts) {
+    const { written } = encoder.encodeInto(text, encoded.subarray(at + 4));
+    view.setUint32(at, written, true);
+    at += 4 + written;
+  }
+  return encoded.subarray(0, at);
+}
+
+/**
+ * Encodes starts. Commands that get the same environment, the very same object, mostly follow each other: its encoding
+ * is kept for the next one.
+ *
+ * Invariant: `#encoded` is the encoding of `#environment`, which nobody changes once a start was given it.
+ */
+export class SpawnEncoder {
+  #environment: ReadonlyMap<string, string> | undefined;
+  #encoded: Uint8Array<ArrayBuffer> = new Uint8Array();
+
+  /** The start as `native/src/process/request.rs` reads it. */
+  encode(spawn: Spawn): Uint8Array<ArrayBuffer> {
+    const { environment } = spawn;
+    if (environment !== this.#environment) {
+      this.#encoded = encodeTexts([...environment].map(([name, value]) => `${name}=${value}`));
+      this.#environment = environment;
+    }
+    return encodeSpawn(spawn, this.#encoded);
+  }
+}
+
+function encodeSpawn(
+  spawn: Spawn,
+  variables: Uint8Array<ArrayBuffer>,
+): Uint8Array<ArrayBuffer> {
+  const argv = encodeTexts(spawn.argv);
+  const cwd = encodeTexts(spawn.cwd === null ? [] : [spawn.cwd]);
+  const blob = new Uint8Array(HEAD_BYTES + argv.length + variables.length + cwd.length);
   const view = new DataView(blob.buffer);
   const flags = (spawn.stdin ? FLAGS.stdin : 0) | (spawn.reap ? FLAGS.reap : 0) |
     (spawn.uid === null ? 0 : FLAGS.uid) | (spawn.gid === null ? 0 : FLAGS.gid) |
@@ -39,15 +75,11 @@ export function encodeSpawn(spawn: Spawn): Uint8Array<ArrayBuffer> {
   view.setUint32(8, spawn.gid ?? 0, true);
   view.setFloat64(12, spawn.timeoutSecs ?? 0, true);
   view.setUint32(20, spawn.argv.length, true);
-  view.setUint32(24, variables.length, true);
-  const encoder = new TextEncoder();
-  let at = HEAD_BYTES;
-  for (const text of strings) {
-    const { written } = encoder.encodeInto(text, blob.subarray(at + 4));
-    view.setUint32(at, written, true);
-    at += 4 + written;
-  }
-  return blob.subarray(0, at);
+  view.setUint32(24, spawn.environment.size, true);
+  blob.set(argv, HEAD_BYTES);
+  blob.set(variables, HEAD_BYTES + argv.length);
+  blob.set(cwd, HEAD_BYTES + argv.length + variables.length);
+  return blob;
 }
 
 /** What the core knows of an exec; it only grows. */

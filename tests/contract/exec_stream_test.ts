@@ -212,13 +212,33 @@ Deno.test("frames are sent without delay: a byte is seen while the command waits
 
 Deno.test("a stream is a chunked answer that another request may follow on its connection", async () => {
   await using daemon = await Daemon.bootstrapped();
-  const id = await daemon.exec("echo abc");
-  await daemon.follow(id);
+  const id = await daemon.exec("echo abc; read line", { stdin: true });
   using connection: RawConnection = await daemon.connect();
   const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   await connection.send(request("GET", execPath(id, "stream"), [authorization]));
-  const answer = await connection.response();
-  strictEqual(header(answer, "transfer-encoding"), "chunked");
-  ok(bodyText(answer).endsWith("\n\n"));
+  const answer = connection.response();
+  await daemon.stdin(id, "\n");
+  strictEqual(header(await answer, "transfer-encoding"), "chunked");
+  const streamed = bodyText(await answer);
+  ok(streamed.endsWith("\n\n"));
   strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+
+  // Of a command that has ended the very same frames, in one piece whose length is known.
+  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  const whole = await connection.response();
+  strictEqual(header(whole, "transfer-encoding"), undefined);
+  strictEqual(header(whole, "content-length"), String(streamed.length));
+  strictEqual(bodyText(whole), streamed);
+  strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+});
+
+Deno.test("a command that is quiet at first does not keep its stream's answer back", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const before = performance.now();
+  for (let times = 0; times < 10; times++) {
+    const id = await daemon.exec("read line", { stdin: true });
+    const response = await daemon.fetch(execPath(id, "stream"));
+    await response.body?.cancel();
+  }
+  ok(performance.now() - before < 1000, `${performance.now() - before} ms for 10 answers`);
 });

@@ -3,6 +3,7 @@ import {
   childEnvironment,
   DEFAULT_PATH,
   defaults,
+  Environments,
   type EnvironmentSources,
   inherited,
 } from "../../src/exec/environment.ts";
@@ -150,4 +151,31 @@ Deno.test("the sources are left as they were, the result is the caller's own", (
   strictEqual(base.get("A"), "base");
   strictEqual(request.get("A"), "request");
   strictEqual(childEnvironment(sources).get("PATH"), DEFAULT_PATH);
+});
+
+Deno.test("an environment is kept until user, base or request is another", () => {
+  const environments = new Environments();
+  const request = new Map<string, string>();
+  const sources = {
+    inherit: ["TZ"],
+    daemonEnv: reader({ TZ: "UTC" }),
+    passwd: { entry: (uid: number): PasswdEntry | undefined => uid === APP.uid ? APP : undefined },
+    uid: APP.uid,
+    base: new Map([["A", "base"]]),
+    request,
+  };
+  const first = environments.of(sources);
+  deepStrictEqual(first, childEnvironment(sources));
+  strictEqual(environments.of(sources), first);
+  const changes = [
+    { uid: 7 },
+    { passwd: { entry: () => ({ ...APP, home: "/moved" }) } },
+    { base: new Map([["A", "other"]]) },
+    { request: new Map([["A", "asked"]]) },
+    {},
+  ];
+  for (const change of changes) {
+    const changed = { ...sources, ...change };
+    deepStrictEqual(environments.of(changed), childEnvironment(changed));
+  }
 });

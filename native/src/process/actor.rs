@@ -12,7 +12,7 @@ use super::reap;
 use super::stdin::Stdin;
 use crate::clock::{boottime_ns, span_ns};
 use crate::reactor::Context;
-use crate::reactor::poll::{Interest, Key};
+use crate::reactor::poll::{Interest, Key, Poll};
 use crate::reactor::timers::Timer;
 use crate::wake::Kind;
 
@@ -53,6 +53,7 @@ pub struct Actor {
     timeout_secs: Option<f64>,
     timed_out: bool,
     collected: bool,
+    watched: bool,
 }
 
 impl Actor {
@@ -77,6 +78,7 @@ impl Actor {
             timeout_secs,
             timed_out: false,
             collected: false,
+            watched: false,
         }
     }
 
@@ -90,9 +92,16 @@ impl Actor {
         self.exec.pid
     }
 
-    /// Begins to watch everything.
+    /// Whether the reactor has to know of it at once: for a deadline, or what is not watched yet.
+    pub fn is_urgent(&self) -> bool {
+        self.timeout_secs.is_some() || !self.watched
+    }
+
+    /// Keeps its deadline.
     pub fn adopted(&mut self, ctx: &mut Context) {
-        self.watch(ctx);
+        if !self.watched {
+            self.watch_later(ctx);
+        }
         let deadline = self
             .timeout_secs
             .and_then(span_ns)
@@ -100,21 +109,29 @@ impl Actor {
         ctx.timers.set(self.id(), Timer::Timeout, deadline);
     }
 
-    /// Watches what is not watched yet. The kernel may lack memory or allow no more watches; as no
-    /// event tells when it does again, that is tried anew after a while.
-    pub(super) fn watch(&mut self, ctx: &mut Context) {
+    /// Watches what is not watched yet. Whoever does it first is not the reactor: see
+    /// `Mailbox::adopt`.
+    pub fn watch(&mut self, poll: &Poll) {
         let leader = if self.exec.state().exit.is_none() {
-            ctx.poll
-                .add(&self.pidfd, Key::Leader(self.id()), Interest::Read)
+            poll.add(&self.pidfd, Key::Leader(self.id()), Interest::Read)
         } else {
             Ok(())
         };
-        let pipes = self.watch_pipes(ctx);
-        let stdin = self.watch_stdin(ctx);
-        if leader.and(pipes).and(stdin).is_err() {
-            let again = boottime_ns() + WATCH_AGAIN_NS;
-            ctx.timers.set(self.id(), Timer::Watch, Some(again));
+        let (pipes, stdin) = (self.watch_pipes(poll), self.watch_stdin(poll));
+        self.watched = leader.and(pipes).and(stdin).is_ok();
+    }
+
+    pub(super) fn watch_again(&mut self, ctx: &mut Context) {
+        self.watch(&ctx.poll);
+        if !self.watched {
+            self.watch_later(ctx);
         }
+    }
+
+    /// The kernel may lack memory or allow no more watches; no event tells when it does again.
+    fn watch_later(&self, ctx: &mut Context) {
+        let again = boottime_ns() + WATCH_AGAIN_NS;
+        ctx.timers.set(self.id(), Timer::Watch, Some(again));
     }
 
     /// The leader has ended; it stays a zombie.
@@ -161,7 +178,7 @@ impl Actor {
             Timer::Stdin => self.stdin_late(ctx),
             Timer::Hold => self.hold_over(ctx),
             Timer::Recount => self.recount(ctx),
-            Timer::Watch => self.watch(ctx),
+            Timer::Watch => self.watch_again(ctx),
             Timer::Census | Timer::Clock | Timer::Orphans => {}
         }
     }
@@ -202,6 +219,7 @@ impl Actor {
 mod tests {
     use std::path::Path;
     use std::process::{Command, Stdio};
+    use std::sync::atomic::Ordering::Relaxed;
 
     use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -210,7 +228,6 @@ mod tests {
     use crate::process::store::Store;
     use crate::reactor::Spans;
     use crate::reactor::census::Desk;
-    use crate::reactor::poll::Poll;
     use crate::reactor::timers::Timers;
     use crate::wake::{Outbox, Wake};
 
@@ -223,7 +240,7 @@ mod tests {
         let (poll, timers) = (Poll::new().unwrap(), Timers::new().unwrap());
         let desk = Desk::new(std::sync::mpsc::channel().0);
         let wake = Outbox::new(Arc::new(Wake::default()));
-        Context::new(poll, timers, wake, desk, Arc::clone(store), spans)
+        Context::new(Arc::new(poll), timers, wake, desk, Arc::clone(store), spans)
     }
 
     /// Handles what comes until nothing of the actor is left to watch.
@@ -268,10 +285,12 @@ mod tests {
             reap: false,
             timeout_secs: None,
         });
-        ctx.poll.refuses.set(true);
+        ctx.poll.refuses.store(true, Relaxed);
+        actor.watch(&ctx.poll);
+        assert!(actor.is_urgent());
         actor.adopted(&mut ctx);
         assert!(ctx.timers.get(1, Timer::Watch).is_some());
-        ctx.poll.refuses.set(false);
+        ctx.poll.refuses.store(false, Relaxed);
         actor.stdin_write(b"go\n".to_vec(), true, 1, &mut ctx);
         actor.due(Timer::Watch, &mut ctx);
         run(&mut actor, &mut ctx);

@@ -10,7 +10,7 @@ use super::ring::Stream;
 use crate::clock::boottime_ns;
 use crate::reactor::Context;
 use crate::reactor::READ_BYTES;
-use crate::reactor::poll::{Interest, Key};
+use crate::reactor::poll::{Interest, Key, Poll};
 use crate::reactor::timers::Timer;
 use crate::wake::Kind;
 
@@ -43,15 +43,14 @@ pub struct Pacing {
 }
 
 impl Actor {
-    pub(super) fn watch_pipes(&self, ctx: &Context) -> Result<(), Errno> {
+    pub(super) fn watch_pipes(&self, poll: &Poll) -> Result<(), Errno> {
         if self.pacing.held.is_some() {
             return Ok(());
         }
         let open = self.pipes.iter().zip(STREAMS);
         open.filter_map(|(pipe, stream)| Some((pipe.as_ref()?, stream)))
             .try_for_each(|(pipe, stream)| {
-                ctx.poll
-                    .add(pipe, Key::Output(self.exec.id, stream), Interest::Read)
+                poll.add(pipe, Key::Output(self.exec.id, stream), Interest::Read)
             })
     }
 
@@ -157,6 +156,6 @@ impl Actor {
         self.pacing.spent_ns += boottime_ns().saturating_sub(since);
         self.exec.state().log.held = false;
         ctx.timers.set(self.id(), Timer::Hold, None);
-        self.watch(ctx);
+        self.watch_again(ctx);
     }
 }

@@ -73,14 +73,31 @@ pub fn is_ignored(signal: i32) -> bool {
 /// The eventfd that the handler writes to; -1 until [`on_child_exit`].
 static NOTIFY: AtomicI32 = AtomicI32::new(-1);
 
-extern "C" fn on_sigchld(_signal: libc::c_int) {
+/// The thread that takes SIGCHLD; 0 until [`take_child_exits`].
+static TAKER: AtomicI32 = AtomicI32::new(0);
+
+/// Any thread that does not block the signal may get it, and each exit would wake one that has
+/// nothing to do with it: V8's, mostly. Whoever is not meant blocks it from then on, so that the
+/// kernel soon finds none but the one that is.
+extern "C" fn on_sigchld(
+    _signal: libc::c_int,
+    _info: *mut libc::siginfo_t,
+    context: *mut libc::c_void,
+) {
     let one = 1u64;
-    // SAFETY: write is async-signal-safe and gets eight bytes of a local; errno is put back, for
-    // the interrupted code may be about to read it.
+    // SAFETY: write and gettid are async-signal-safe, and write gets eight bytes of a local; errno
+    // is put back, for the interrupted code may be about to read it. `context` is the kernel's, for
+    // the handler was set with SA_SIGINFO: the mask in it is the one that the thread goes on with,
+    // and sigaddset only sets a bit of it.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
         libc::write(NOTIFY.load(Ordering::Relaxed), (&raw const one).cast(), 8);
+        let taker = TAKER.load(Ordering::Relaxed);
+        if taker != 0 && libc::gettid() != taker {
+            let context: *mut libc::ucontext_t = context.cast();
+            libc::sigaddset(&raw mut (*context).uc_sigmask, libc::SIGCHLD);
+        }
         *errno = saved;
     }
 }
@@ -96,8 +113,10 @@ fn change_mask(how: libc::c_int) {
     }
 }
 
-/// Lets SIGCHLD arrive on the calling thread, whatever mask it inherited.
+/// Lets SIGCHLD arrive on the calling thread, whatever mask it inherited, and on no other.
 pub fn take_child_exits() {
+    // SAFETY: gettid takes nothing and always succeeds.
+    TAKER.store(unsafe { libc::gettid() }, Ordering::Relaxed);
     change_mask(libc::SIG_UNBLOCK);
 }
 
@@ -112,8 +131,10 @@ pub fn on_child_exit(eventfd: OwnedFd) -> rustix::io::Result<()> {
     // SAFETY: sigaction demands a valid action: zeroed, then a handler that is async-signal-safe.
     let failed = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_sigchld as extern "C" fn(libc::c_int) as usize;
-        action.sa_flags = libc::SA_RESTART | libc::SA_NOCLDSTOP;
+        action.sa_sigaction = on_sigchld
+            as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void)
+            as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NOCLDSTOP;
         libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut()) < 0
     };
     if failed {

@@ -24,6 +24,7 @@ use super::store::Store;
 use crate::clock::epoch_secs;
 use crate::reactor::kin::own_children;
 use crate::reactor::mailbox::{Command, Mailbox};
+use crate::reactor::poll::Poll;
 use crate::wake::Wake;
 
 /// A child to start as exec `id`. Completes `token` with 0 and the pid, or an errno and the step.
@@ -40,8 +41,10 @@ pub struct Order {
 pub struct Desk {
     /// Gets the exec before its start is told.
     pub table: Arc<Table>,
-    /// Adopts the child.
+    /// Where the child is adopted.
     pub mailbox: Arc<Mailbox>,
+    /// Watches it.
+    pub poll: Arc<Poll>,
     /// Is told of the start.
     pub wake: Arc<Wake>,
     /// What a child sets back.
@@ -224,8 +227,7 @@ fn start_child(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Re
         reap,
         timeout_secs,
     };
-    desk.mailbox
-        .send(Command::Adopt(Box::new(Actor::new(parts))));
+    desk.mailbox.adopt(Actor::new(parts), &desk.poll);
     Ok(child.pid)
 }
 

@@ -8,7 +8,7 @@ use rustix::io::{Errno, write};
 use super::actor::Actor;
 use crate::clock::boottime_ns;
 use crate::reactor::Context;
-use crate::reactor::poll::{Interest, Key};
+use crate::reactor::poll::{Interest, Key, Poll};
 use crate::reactor::timers::Timer;
 
 struct Write {
@@ -49,10 +49,9 @@ impl Stdin {
 }
 
 impl Actor {
-    pub(super) fn watch_stdin(&self, ctx: &Context) -> Result<(), Errno> {
+    pub(super) fn watch_stdin(&self, poll: &Poll) -> Result<(), Errno> {
         self.stdin.pipe.as_ref().map_or(Ok(()), |pipe| {
-            ctx.poll
-                .add(pipe, Key::Stdin(self.exec.id), self.stdin.interest())
+            poll.add(pipe, Key::Stdin(self.exec.id), self.stdin.interest())
         })
     }
 

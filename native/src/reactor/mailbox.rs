@@ -1,11 +1,12 @@
-//! Commands from other threads to the reactor.
+//! Commands from other threads to the reactor, and the children that it is given.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
+use super::poll::Poll;
 use crate::process::actor::Actor;
 use crate::procfs::Member;
 
@@ -14,8 +15,6 @@ use crate::procfs::Member;
 pub enum Command {
     /// A spawner thread's list of its children, which it opened itself if the kernel keeps one.
     Spawner(Option<OwnedFd>),
-    /// Own a child that was just started.
-    Adopt(Box<Actor>),
     /// End a group: SIGTERM, then SIGKILL. Completes with 1 if it had a live member, else 0.
     Kill { exec: u32, token: u32 },
     /// Write to a child's stdin, and close it if `eof`.
@@ -45,9 +44,24 @@ pub enum Command {
     Stop,
 }
 
-/// Invariant: the eventfd is readable whenever `queue` is not empty.
+/// What waits for the reactor.
+#[derive(Default)]
+pub struct Sent {
+    /// Children that were just started, already in the epoll set.
+    pub adopted: Vec<Actor>,
+    /// Commands, in the order in which they were sent.
+    pub commands: Vec<Command>,
+    /// The reactor was woken for them.
+    told: bool,
+    /// It wants to be woken for every child.
+    eager: bool,
+}
+
+/// Invariant: the eventfd is readable whenever a command waits, or a child of which the reactor
+/// must know at once. Of any other it learns when it next wakes, by the child's first event at the
+/// latest: a child is in the epoll set only once it lies here, for both happen under the lock.
 pub struct Mailbox {
-    queue: Mutex<Vec<Command>>,
+    sent: Mutex<Sent>,
     eventfd: OwnedFd,
 }
 
@@ -56,7 +70,7 @@ impl Mailbox {
     pub fn new() -> Result<Self, Errno> {
         let eventfd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self {
-            queue: Mutex::new(Vec::new()),
+            sent: Mutex::default(),
             eventfd,
         })
     }
@@ -68,18 +82,54 @@ impl Mailbox {
 
     /// Sends a command.
     pub fn send(&self, command: Command) {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        queue.push(command);
-        if queue.len() == 1 {
-            // Cannot block: at most one write per emptied queue is ever unread.
+        let mut sent = self.lock();
+        sent.commands.push(command);
+        self.tell(&mut sent);
+    }
+
+    /// Hands a child over, and begins to watch it. The reactor is woken only if it must know at
+    /// once: for a deadline of the child's, or because it said so.
+    pub fn adopt(&self, mut actor: Actor, poll: &Poll) {
+        let mut sent = self.lock();
+        actor.watch(poll);
+        let at_once = sent.eager || actor.is_urgent();
+        sent.adopted.push(actor);
+        if at_once {
+            self.tell(&mut sent);
+        }
+    }
+
+    /// From now on the reactor is woken for every child, also for one that waits here.
+    pub fn tell_of_all(&self) {
+        let mut sent = self.lock();
+        sent.eager = true;
+        if !sent.adopted.is_empty() {
+            self.tell(&mut sent);
+        }
+    }
+
+    /// Takes all that waits.
+    pub fn take(&self) -> Sent {
+        let mut sent = self.lock();
+        if sent.told {
+            let _ = rustix::io::read(&self.eventfd, &mut [0u8; 8]);
+        }
+        let eager = sent.eager;
+        let rest = Sent {
+            eager,
+            ..Sent::default()
+        };
+        std::mem::replace(&mut *sent, rest)
+    }
+
+    fn tell(&self, sent: &mut Sent) {
+        if !std::mem::replace(&mut sent.told, true) {
+            // Cannot block: at most one write is ever unread.
             let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
         }
     }
 
-    /// Takes all commands, in the order in which they were sent.
-    pub fn take(&self) -> Vec<Command> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = rustix::io::read(&self.eventfd, &mut [0u8; 8]);
-        std::mem::take(&mut *queue)
+    fn lock(&self) -> MutexGuard<'_, Sent> {
+        self.sent.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

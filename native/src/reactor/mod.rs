@@ -46,7 +46,7 @@ pub const READ_BYTES: usize = 256 << 10;
 
 /// What every actor works with.
 pub struct Context {
-    pub(crate) poll: Poll,
+    pub(crate) poll: Arc<Poll>,
     pub(crate) timers: Timers,
     pub(crate) wake: Outbox,
     pub(crate) desk: Desk,
@@ -61,7 +61,7 @@ pub struct Context {
 
 impl Context {
     pub(crate) fn new(
-        poll: Poll,
+        poll: Arc<Poll>,
         timers: Timers,
         wake: Outbox,
         desk: Desk,
@@ -108,6 +108,7 @@ struct Reactor {
 
 /// Starts the reactor's thread. `child_exits` is the eventfd that SIGCHLD adds to.
 pub fn start(
+    poll: Arc<Poll>,
     mailbox: Arc<Mailbox>,
     wake: Arc<Wake>,
     desk: Desk,
@@ -115,7 +116,7 @@ pub fn start(
     spans: Spans,
     child_exits: OwnedFd,
 ) -> Result<JoinHandle<()>, Errno> {
-    let (poll, timers) = (Poll::new()?, Timers::new()?);
+    let timers = Timers::new()?;
     poll.add(mailbox.fd(), Key::Mailbox, Interest::Read)?;
     poll.add(timers.fd(), Key::Timers, Interest::Read)?;
     poll.add(&child_exits, Key::ChildExit, Interest::Read)?;
@@ -143,24 +144,23 @@ impl Reactor {
         while catch_unwind(AssertUnwindSafe(|| self.turn(&mut ready))).unwrap_or(true) {}
     }
 
-    /// Waits for events, then commands, then deadlines; false once it is told to stop.
+    /// Waits, then adopts, then events, commands, deadlines; false once it is told to stop.
     fn turn(&mut self, ready: &mut Vec<(Key, bool)>) -> bool {
+        // Told before the look at the groups, which takes a while and mostly has no news.
+        self.context.wake.flush();
         self.dispatch_pass();
         self.context.wake.flush();
         // Neither can fail on descriptors that this thread owns, but for an interruption.
         let _ = self.context.timers.arm();
         let _ = self.context.poll.wait(ready);
-        let mut sent = false;
+        // Each time, for nobody wakes the reactor for a child; and before the events, which may
+        // already be such a child's.
+        let sent = self.mailbox.take();
+        sent.adopted.into_iter().for_each(|actor| self.adopt(actor));
         for (key, gone) in ready.drain(..) {
-            sent |= key == Key::Mailbox;
             self.event(key, gone);
         }
-        let commands = if sent {
-            self.mailbox.take()
-        } else {
-            Vec::new()
-        };
-        for command in commands {
+        for command in sent.commands {
             if matches!(command, Command::Stop) {
                 self.context.wake.flush();
                 return false;
@@ -243,19 +243,20 @@ impl Reactor {
         }
     }
 
+    fn adopt(&mut self, mut actor: Actor) {
+        // Before its own deadline is set, which no earlier jump concerns.
+        self.look_at_clock();
+        self.context.kin.add(actor.pgid());
+        actor.adopted(&mut self.context);
+        if self.ended {
+            actor.kill_now();
+        }
+        self.actors.insert(actor.id(), actor);
+    }
+
     fn obey(&mut self, command: Command) {
         match command {
             Command::Spawner(children) => self.context.kin.watch_spawner(children),
-            Command::Adopt(mut actor) => {
-                // Before its own deadline is set, which no earlier jump concerns.
-                self.look_at_clock();
-                self.context.kin.add(actor.pgid());
-                actor.adopted(&mut self.context);
-                if self.ended {
-                    actor.kill_now();
-                }
-                self.actors.insert(actor.id(), *actor);
-            }
             Command::Kill { exec, token } => {
                 if self.actors.contains_key(&exec) {
                     let grace = self.context.spans.grace_ns;
@@ -281,7 +282,7 @@ impl Reactor {
             Command::Collect { exec } => self.with(exec, |actor, ctx| actor.collect(ctx)),
             Command::EndAll { grace_ns, token } => self.end_all(grace_ns, token),
             Command::KillAll { token } => {
-                self.ended = true;
+                self.end();
                 self.actors.values().for_each(Actor::kill_now);
                 self.context.wake.complete(token, 0, 0);
             }
@@ -315,8 +316,14 @@ impl Reactor {
         }
     }
 
-    fn end_all(&mut self, grace_ns: u64, token: u32) {
+    /// Nothing that is started from now on may stay.
+    fn end(&mut self) {
         self.ended = true;
+        self.mailbox.tell_of_all();
+    }
+
+    fn end_all(&mut self, grace_ns: u64, token: u32) {
+        self.end();
         let count = self
             .actors
             .values()

@@ -87,7 +87,7 @@ pub struct Poll {
     epoll: OwnedFd,
     /// A kernel that allows no more watches; the limit is the machine's, so no test can lower it.
     #[cfg(test)]
-    pub refuses: std::cell::Cell<bool>,
+    pub refuses: std::sync::atomic::AtomicBool,
 }
 
 impl Poll {
@@ -96,7 +96,7 @@ impl Poll {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             #[cfg(test)]
-            refuses: std::cell::Cell::new(false),
+            refuses: std::sync::atomic::AtomicBool::new(false),
         })
     }
 
@@ -104,7 +104,7 @@ impl Poll {
     /// has no memory for it or allows no more watches.
     pub fn add(&self, fd: impl AsFd, key: Key, interest: Interest) -> Result<(), Errno> {
         #[cfg(test)]
-        if self.refuses.get() {
+        if self.refuses.load(std::sync::atomic::Ordering::Relaxed) {
             return Err(Errno::NOSPC);
         }
         let data = EventData::new_u64(key.pack());

@@ -7,6 +7,7 @@ import {
   type StdinResponse,
 } from "../../contract/exec.ts";
 import type { Limits } from "../../contract/limits.ts";
+import { outcomeFrame } from "../../contract/outcome.ts";
 import type { Exec } from "../../exec/exec.ts";
 import { outcomePieces } from "../../exec/outcome.ts";
 import type { Registry } from "../../exec/registry.ts";
@@ -86,18 +87,20 @@ export function execRoutes({ registry, limits }: ExecRoutesOptions): ExecRoutes 
 /** The outcome, in pieces as the caller takes them; its memory is kept until the last one. */
 function outcomeAnswer(exec: Exec): Response {
   const { exitCode, signal, truncated, writersMayBeAlive, captured } = exec.facts;
-  const pieces = outcomePieces({
+  const head = {
     exec_id: exec.id,
     phase: exec.phase,
     exit_code: exitCode,
     signal,
     truncated,
     writers_may_be_alive: writersMayBeAlive,
-  }, exec.native);
+  };
   const headers = { "content-type": "application/json" };
-  if (captured[0] + captured[1] <= SMALL_BYTES) {
-    return new Response([...pieces].join(""), { headers });
-  }
+  const bytes = captured[0] + captured[1];
+  // Nothing to decode: so ends many a short command.
+  if (bytes === 0) return new Response(outcomeFrame(head).join(""), { headers });
+  const pieces = outcomePieces(head, exec.native);
+  if (bytes <= SMALL_BYTES) return new Response([...pieces].join(""), { headers });
   const hold = exec.hold();
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({

@@ -5,6 +5,12 @@ import { EventBody } from "../event_body.ts";
 import type { Handler, Handlers } from "../router.ts";
 import { SSE_HEADERS } from "../sse.ts";
 
+/**
+ * Until this age a running exec's stream is answered with its first events and not before: most of
+ * a short command's answer is then its exit already, and one piece in place of a stream.
+ */
+const YOUNG_MS = 20;
+
 /** What the stream route needs. */
 export interface StreamRoutesOptions {
   /** The registered execs. */
@@ -32,7 +38,9 @@ export class StreamRoutes implements Pick<Handlers, "exec_stream"> {
         onEnd: () => this.#open.delete(body),
       });
       this.#open.add(body);
-      return new Response(new ReadableStream(body, { highWaterMark: 0 }), { headers: SSE_HEADERS });
+      const whole = await body.whole(registry.draining ? 0 : YOUNG_MS - exec.ageMs);
+      const answer = whole ?? new ReadableStream(body, { highWaterMark: 0 });
+      return new Response(answer, { headers: SSE_HEADERS });
     };
   }
 

@@ -75,13 +75,26 @@ impl Client {
         &mut self,
         id: &str,
         offset: u64,
+        each: impl FnMut(Event<'_>) -> Outcome<()>,
+    ) -> Outcome<Exit> {
+        self.attach(id, offset)?;
+        self.read_to_exit(each)
+    }
+
+    /// Begins to follow the stream: once this returns, the daemon has the reader.
+    pub fn attach(&mut self, id: &str, offset: u64) -> Outcome<()> {
+        let path = format!("/v1/exec/{id}/stream?offset={offset}");
+        match self.connection.request("GET", &path, None)? {
+            200 => Ok(()),
+            status => Err(format!("GET {path} answered {status}").into()),
+        }
+    }
+
+    /// Reads the stream attached to, giving each event before its exit to `each`.
+    pub fn read_to_exit(
+        &mut self,
         mut each: impl FnMut(Event<'_>) -> Outcome<()>,
     ) -> Outcome<Exit> {
-        let path = format!("/v1/exec/{id}/stream?offset={offset}");
-        let status = self.connection.request("GET", &path, None)?;
-        if status != 200 {
-            return Err(format!("GET {path} answered {status}").into());
-        }
         let mut events = Events::default();
         while let Some(event) = events.next(&mut self.connection)? {
             match event {

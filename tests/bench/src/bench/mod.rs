@@ -100,7 +100,7 @@ fn in_rounds(
     );
     let mut health = Line::new("health p99 under 32 clients", Unit::Ms, Goal::AtMost(10.0));
     let daemon = Daemon::start(root, &[])?;
-    let mut client = daemon.client()?;
+    let (mut client, mut gate) = (daemon.client()?, daemon.client()?);
     for round in 0..plan.rounds {
         if want(stream.name) || want(poll.name) {
             short_commands(
@@ -127,7 +127,7 @@ fn in_rounds(
                 line.limit.push(throughput::by_pipe(kind)?);
                 let id = format!("bulk-{kind:?}-{round}");
                 line.ours
-                    .push(match throughput::by_stream(&mut client, kind, &id) {
+                    .push(match throughput::by_stream(&mut client, &mut gate, kind, &id) {
                         Ok(rate) => rate,
                         // Bytes that did not arrive are no throughput: the round counts as none.
                         Err(failure) => {

@@ -99,13 +99,18 @@ pub fn by_ssh(ssh: &Ssh, kind: Kind) -> Outcome<f64> {
     check.rate(begin)
 }
 
-/// Through the daemon's stream, from the start request to the exit event.
-pub fn by_stream(client: &mut Client, kind: Kind, id: &str) -> Outcome<f64> {
-    let body = start_body(id, &[&kind.script()], ",\"shell\":true");
+/// Through the daemon's stream, from the line that lets the writer begin to the exit event. Before
+/// `client` is attached nothing may be written: more than the replay window would be gone by then.
+/// `gate` is another client.
+pub fn by_stream(client: &mut Client, gate: &mut Client, kind: Kind, id: &str) -> Outcome<f64> {
+    let script = format!("read go && {}", kind.script());
+    client.start(&start_body(id, &[&script], ",\"shell\":true,\"stdin\":true"))?;
+    client.attach(id, 0)?;
     let mut check = Check::new(kind);
     let begin = Instant::now();
-    client.start(&body)?;
-    let exit = client.follow(id, 0, |event| match event {
+    let line = "{\"data_b64\":\"Cg==\"}";
+    gate.expect("POST", &format!("/v1/exec/{id}/stdin"), Some(line))?;
+    let exit = client.read_to_exit(|event| match event {
         Event::Output { offset, bytes, .. } if offset == check.seen as u64 => {
             check.take(bytes);
             Ok(())
