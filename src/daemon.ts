@@ -157,11 +157,20 @@ export class Daemon {
         ...tunnelRoutes({ tunnels, versionHeader }),
       },
     });
-    const quiet = this.#quiet = new Quiet(() => this.#core.trim());
+    const quiet = this.#quiet = new Quiet({
+      ownBytes: () => this.#core.ownBytes,
+      trim: () => {
+        this.#core.trim();
+        log.debug("memory was given back", { own_bytes: this.#core.ownBytes });
+      },
+    });
     this.#listener = new Listener(config.listen, {
       ...router,
       serve(request, info): Response | Promise<Response> {
         quiet.note();
+        // A long one leaves at its end what it took.
+        const end = (): void => quiet.note();
+        info.completed.then(end, end);
         return router.serve(request, info);
       },
     }, log);

@@ -1,44 +1,62 @@
 /** After so long without a request, twice as long at most, the daemon counts as quiet, in milliseconds. */
 const QUIET_MS = 500;
-/** So many requests must have gone by since the last time to make it worth while. */
+/** So many requests since the last time make it worth while to give memory back, */
 const BURST = 200;
+/** and so does this much memory more than then, in bytes: one large request leaves as much as a burst. */
+const GROWN_BYTES = 4 * 1024 * 1024;
 
 /** V8's collector, where the launcher has exposed it. */
-type Collect = (options: { readonly type: "major"; readonly execution: "async" }) => Promise<void>;
+type Collect = (options: {
+  readonly type: "major";
+  readonly execution: "async";
+  readonly flavor: "regular" | "last-resort";
+}) => Promise<void>;
+
+/** What is done when it is quiet. */
+export interface QuietOptions {
+  /** Memory that is the daemon's own, in bytes. */
+  readonly ownBytes: () => number;
+  /** Gives back what is free of it. */
+  readonly trim: () => void;
+}
 
 /**
- * Gives memory back once a burst of requests is over, and once the start is: nothing else does in a
- * daemon that nobody calls, for V8 and the allocator collect when they are asked for more.
+ * Gives memory back once a burst of requests or a large one is over, and once the start is: nothing
+ * else does in a daemon that nobody calls, for V8 and the allocator collect when they are asked for
+ * more.
  *
- * Invariant: a timer is set exactly while requests were noted that no trim has followed yet.
+ * Invariant: a timer is set exactly while requests were noted that no look has followed yet;
+ * `#kept` is the least memory that was seen since the last trim, which could not free it.
  */
 export class Quiet implements Disposable {
-  readonly #trim: () => void;
+  readonly #options: QuietOptions;
   #requests = BURST;
   #noted = false;
+  #kept = Infinity;
   #timer: ReturnType<typeof setTimeout> | undefined;
+  #closed = false;
 
-  /** Calls `trim` whenever it is quiet after a burst; the start counts as one. */
-  constructor(trim: () => void) {
-    this.#trim = trim;
+  /** Looks whenever it is quiet, and gives back what there is to give; the start counts as a burst. */
+  constructor(options: QuietOptions) {
+    this.#options = options;
     this.#arm();
   }
 
-  /** A request has come. */
+  /** A request has come or was answered. */
   note(): void {
     this.#noted = true;
     this.#requests++;
-    if (this.#timer === undefined && this.#requests >= BURST) this.#arm();
+    if (this.#timer === undefined) this.#arm();
   }
 
-  /** Trims nothing any more. */
+  /** Gives nothing back any more. */
   [Symbol.dispose](): void {
     clearTimeout(this.#timer);
-    this.#timer = undefined;
-    this.#requests = -Infinity;
+    this.#closed = true;
   }
 
   #arm(): void {
+    if (this.#closed) return;
     this.#timer = setTimeout(() => this.#look(), QUIET_MS);
     Deno.unrefTimer(this.#timer);
   }
@@ -50,9 +68,28 @@ export class Quiet implements Disposable {
       this.#arm();
       return;
     }
+    const own = this.#options.ownBytes();
+    if (this.#requests >= BURST || own >= this.#kept + GROWN_BYTES) {
+      // What cannot be given back now is there to be given back the next time.
+      this.#giveBack().catch(() => {});
+    } else {
+      this.#kept = Math.min(this.#kept, own);
+    }
+  }
+
+  async #giveBack(): Promise<void> {
     this.#requests = 0;
+    const enough = this.#kept + GROWN_BYTES;
+    await this.#collect("regular");
+    // Dear, for it collects several times, but the other leaves large things for seconds or for ever.
+    if (this.#kept >= enough) await this.#collect("last-resort");
+  }
+
+  async #collect(flavor: "regular" | "last-resort"): Promise<void> {
     const { gc } = globalThis as { gc?: Collect };
-    const collected = gc?.({ type: "major", execution: "async" }) ?? Promise.resolve();
-    collected.then(this.#trim, this.#trim);
+    await gc?.({ type: "major", execution: "async", flavor });
+    if (this.#closed) return;
+    this.#options.trim();
+    this.#kept = this.#options.ownBytes();
   }
 }

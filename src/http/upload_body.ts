@@ -6,7 +6,8 @@ const CHUNK_BYTES = 1024 * 1024;
 /**
  * How much of a chunked body is asked for at a time, in bytes. At each reading Deno 2.9 takes as much from the socket
  * as was asked for but gives one of the sender's chunks: what is asked for beyond that piles up in its memory, and is
- * moved at every further reading.
+ * moved at every further reading. Never less either: a reading that is too small for what stands between two chunks is
+ * never answered, though more arrives.
  */
 const CHUNKED_STEP_BYTES = 4096;
 /** How many such buffers there are: one is filled while the others are written. */
@@ -41,7 +42,9 @@ export async function pumpBody(
   // One byte more than a small body has, so that its end is seen at once.
   const bufferBytes = Math.min(CHUNK_BYTES, (declaredLength(request) ?? CHUNK_BYTES) + 1);
   const chunked = request.headers.has("transfer-encoding");
-  const source = sourceOf(request.body, chunked ? CHUNKED_STEP_BYTES : CHUNK_BYTES);
+  const source = chunked
+    ? sourceOf(request.body, CHUNKED_STEP_BYTES, CHUNKED_STEP_BYTES)
+    : sourceOf(request.body, 1, CHUNK_BYTES);
   onStop(() => source.cancel());
   const writing: Promise<Uint8Array<ArrayBuffer>>[] = [];
   let buffers = 0;
@@ -50,8 +53,8 @@ export async function pumpBody(
     for (let ended = false; !ended;) {
       const buffer = buffers < BUFFERS ? new ArrayBuffer(bufferBytes) : await returned(writing);
       buffers++;
-      const chunk = await source.fill(buffer);
-      ended = chunk.length < bufferBytes;
+      const { chunk, done } = await source.fill(buffer, maxBytes - received + 1);
+      ended = done;
       received += chunk.length;
       if (received > maxBytes) throw tooLarge(maxBytes);
       if (chunk.length === 0) break;
@@ -74,16 +77,29 @@ async function returned(writing: Promise<Uint8Array<ArrayBuffer>>[]): Promise<Ar
   return bytes?.buffer ?? new ArrayBuffer(CHUNK_BYTES);
 }
 
+/** A part of a body. */
+interface Filled {
+  readonly chunk: Uint8Array<ArrayBuffer>;
+  /** Whether nothing comes behind it. */
+  readonly done: boolean;
+}
+
 /** Where a body's bytes come from. */
 interface Source {
-  /** Fills a buffer as far as the body goes, and gives it back. Throws {@link BodyLost}. */
-  fill(buffer: ArrayBuffer): Promise<Uint8Array<ArrayBuffer>>;
+  /**
+   * Fills a buffer, more or less, and gives it back; at once when there are `enough` bytes. Throws
+   * {@link BodyLost}.
+   */
+  fill(buffer: ArrayBuffer, enough: number): Promise<Filled>;
   /** Reads no further. */
   cancel(): void;
 }
 
-/** A body that is still arriving is a stream of bytes; one that had arrived may be one of chunks. */
-function sourceOf(body: ReadableStream<Uint8Array>, stepBytes: number): Source {
+/**
+ * A body that is still arriving is a stream of bytes, to be asked for `least` to `most` at a time; one that had arrived
+ * may be one of chunks.
+ */
+function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number): Source {
   let reader: ReadableStreamBYOBReader;
   try {
     reader = body.getReader({ mode: "byob" });
@@ -91,19 +107,20 @@ function sourceOf(body: ReadableStream<Uint8Array>, stepBytes: number): Source {
     return chunkSource(body.getReader());
   }
   return {
-    async fill(buffer): Promise<Uint8Array<ArrayBuffer>> {
+    async fill(buffer, enough): Promise<Filled> {
       let held = buffer;
       let filled = 0;
-      while (filled < held.byteLength) {
-        const step = Math.min(stepBytes, held.byteLength - filled);
+      let ended = false;
+      while (!ended && filled < enough && held.byteLength - filled >= least) {
+        const step = Math.min(most, held.byteLength - filled);
         const { done, value } = await orLost(reader.read(new Uint8Array(held, filled, step)));
         // Only a reader that was cancelled keeps the buffer.
         if (value === undefined) throw new BodyLost();
         held = value.buffer;
-        if (done) break;
         filled += value.length;
+        ended = done;
       }
-      return new Uint8Array(held, 0, filled);
+      return { chunk: new Uint8Array(held, 0, filled), done: ended };
     },
     cancel: () => void reader.cancel().catch(() => {}),
   };
@@ -113,14 +130,14 @@ function chunkSource(reader: ReadableStreamDefaultReader<Uint8Array>): Source {
   let rest = new Uint8Array();
   let cancelled = false;
   return {
-    async fill(buffer): Promise<Uint8Array<ArrayBuffer>> {
+    async fill(buffer, enough): Promise<Filled> {
       const bytes = new Uint8Array(buffer);
       let filled = 0;
-      while (filled < bytes.length) {
+      while (filled < enough && filled < bytes.length) {
         if (rest.length === 0) {
           const { done, value } = await orLost(reader.read());
           if (cancelled) throw new BodyLost();
-          if (done) break;
+          if (done) return { chunk: bytes.subarray(0, filled), done };
           rest = new Uint8Array(value);
         }
         const piece = rest.subarray(0, bytes.length - filled);
@@ -128,7 +145,7 @@ function chunkSource(reader: ReadableStreamDefaultReader<Uint8Array>): Source {
         filled += piece.length;
         rest = rest.subarray(piece.length);
       }
-      return bytes.subarray(0, filled);
+      return { chunk: bytes.subarray(0, filled), done: false };
     },
     cancel(): void {
       cancelled = true;

@@ -118,6 +118,11 @@ export class Core {
     this.symbols.guestd_trim();
   }
 
+  /** Memory that no file backs, in bytes; 0 where the system does not tell. */
+  get ownBytes(): number {
+    return checked("measure the memory", this.symbols.guestd_own_kib()) * 1024;
+  }
+
   /** Writes everything to disk and powers the guest off. Throws `NativeError` if it cannot. */
   powerOff(): void {
     checked("power off", this.symbols.guestd_power_off());

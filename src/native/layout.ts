@@ -22,6 +22,9 @@ const FLAGS = { stdin: 1, reap: 2, uid: 4, gid: 8, cwd: 16, timeout: 32 } as con
 /** flags, uid, gid, timeout (f64), number of arguments and of variables. */
 const HEAD_BYTES = 28;
 
+/** The encoding of an environment is kept up to this size, in bytes: the base environment's, a few variables. */
+const KEPT_BYTES = 64 << 10;
+
 /** Writes texts as a start has them: each its length in bytes (u32), and its UTF-8. */
 function encodeTexts(texts: readonly string[]): Uint8Array<ArrayBuffer> {
   // A UTF-16 unit makes at most three bytes of UTF-8.
@@ -42,7 +45,8 @@ function encodeTexts(texts: readonly string[]): Uint8Array<ArrayBuffer> {
  * Encodes starts. Commands that get the same environment, the very same object, mostly follow each other: its encoding
  * is kept for the next one.
  *
- * Invariant: `#encoded` is the encoding of `#environment`, which nobody changes once a start was given it.
+ * Invariant: `#encoded` is the encoding of `#environment`, which nobody changes once a start was given it; a large one
+ * is not kept, for a guest has little memory.
  */
 export class SpawnEncoder {
   #environment: ReadonlyMap<string, string> | undefined;
@@ -51,11 +55,13 @@ export class SpawnEncoder {
   /** The start as `native/src/process/request.rs` reads it. */
   encode(spawn: Spawn): Uint8Array<ArrayBuffer> {
     const { environment } = spawn;
-    if (environment !== this.#environment) {
-      this.#encoded = encodeTexts([...environment].map(([name, value]) => `${name}=${value}`));
+    if (environment === this.#environment) return encodeSpawn(spawn, this.#encoded);
+    const encoded = encodeTexts([...environment].map(([name, value]) => `${name}=${value}`));
+    if (encoded.length <= KEPT_BYTES) {
+      this.#encoded = encoded.slice();
       this.#environment = environment;
     }
-    return encodeSpawn(spawn, this.#encoded);
+    return encodeSpawn(spawn, encoded);
   }
 }
 

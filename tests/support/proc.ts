@@ -66,13 +66,42 @@ export function childrenOf(pid: number): ProcessStat[] {
 
 /** Resident memory in bytes. */
 export function residentBytes(pid: number): number {
+  return statusBytes(pid, "VmRSS");
+}
+
+/** Resident memory that no file backs, in bytes: what a process holds for itself. */
+export function ownBytes(pid: number): number {
+  return statusBytes(pid, "RssAnon");
+}
+
+/** The most memory that was resident since {@link forgetPeak}, in bytes. */
+export function peakBytes(pid: number): number {
+  return statusBytes(pid, "VmHWM");
+}
+
+/** Lets {@link peakBytes} begin again from what is resident now. */
+export function forgetPeak(pid: number): void {
+  Deno.writeTextFileSync(`/proc/${pid}/clear_refs`, "5");
+}
+
+function statusBytes(pid: number, field: string): number {
   const status = Deno.readTextFileSync(`/proc/${pid}/status`);
-  return Number(/^VmRSS:\s+([0-9]+) kB$/m.exec(status)?.[1]) * 1024;
+  return Number(new RegExp(`^${field}:\\s+([0-9]+) kB$`, "m").exec(status)?.[1]) * 1024;
 }
 
 /** Number of open descriptors. */
 export function fdCount(pid: number): number {
   return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
+}
+
+/** Number of connections to a port of this machine that both sides hold open; those that one side ended do not count. */
+export function establishedAt(port: number): number {
+  const local = `:${port.toString(16).toUpperCase().padStart(4, "0")}`;
+  const lines = Deno.readTextFileSync("/proc/net/tcp").split("\n").slice(1);
+  return lines.filter((line) => {
+    const [, address = "", , state] = line.trim().split(/\s+/);
+    return address.endsWith(local) && state === "01";
+  }).length;
 }
 
 /** Number of open descriptors that lead to children: pipes and pidfds. Connections and files do not show here. */

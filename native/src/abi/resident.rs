@@ -24,6 +24,19 @@ pub fn trim() -> usize {
     looked_at
 }
 
+/// KiB of memory that no file backs: the program's own, which only its giving up brings back. 0
+/// where /proc does not tell.
+pub fn own_kib() -> u64 {
+    let pages = |text: &str| {
+        let mut words = text.split_ascii_whitespace().skip(1);
+        let resident: u64 = words.next()?.parse().ok()?;
+        let of_files: u64 = words.next()?.parse().ok()?;
+        resident.checked_sub(of_files)
+    };
+    let text = fs::read_to_string("/proc/self/statm").unwrap_or_default();
+    pages(&text).unwrap_or_default() * rustix::param::page_size() as u64 / 1024
+}
+
 /// Mappings of files that cannot be written and of which no page differs from the file: relocated
 /// data looks alike but for its anonymous pages, and must stay.
 fn clean_mappings() -> Vec<(usize, usize)> {
@@ -70,6 +83,14 @@ mod tests {
         assert_eq!(file_mapping(data), Some(None));
         assert_eq!(file_mapping("7f00-8f00 r--p 00000000 00:00 0"), Some(None));
         assert_eq!(file_mapping("Rss:     12 kB"), None);
+    }
+
+    #[test]
+    fn own_memory_counts_what_was_written_to() {
+        let before = own_kib();
+        let block = vec![1u8; 16 << 20];
+        assert!(own_kib() >= before + (8 << 10), "from {before} KiB");
+        drop(block);
     }
 
     #[test]

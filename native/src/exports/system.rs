@@ -117,6 +117,16 @@ pub extern "C" fn guestd_trim() -> i32 {
     })
 }
 
+/// KiB of memory that no file backs; 0 where /proc does not tell.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_own_kib() -> i32 {
+    guard(|| {
+        crate::abi::resident::own_kib()
+            .try_into()
+            .unwrap_or(i32::MAX)
+    })
+}
+
 /// Writes everything to disk and powers the guest off. Returns only when that failed.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_power_off() -> i32 {

@@ -1,0 +1,209 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { ECHO_LINES, flood } from "../support/child_scripts.ts";
+import { Daemon, execPath, HOOK_PREFIX } from "../support/daemon.ts";
+import { Footprint } from "../support/footprint.ts";
+import { forgetPeak, peakBytes } from "../support/proc.ts";
+import { bodyText, RawConnection, request } from "../support/raw_http.ts";
+
+const START = "/v1/exec/start";
+const MIB = 1024 * 1024;
+
+type Header = readonly [name: string, value: string];
+
+const authorization = (daemon: Daemon): Header => ["Authorization", `Bearer ${daemon.token}`];
+
+function startOf(daemon: Daemon, index: number): Uint8Array {
+  const body = JSON.stringify({ exec_id: `slow${index}`, command: ["echo", `${index}`] });
+  return request("POST", START, [authorization(daemon)], body);
+}
+
+/** So many connections, closed without a word at the end of the block. */
+class Crowd implements Disposable {
+  readonly members: readonly RawConnection[];
+
+  private constructor(members: readonly RawConnection[]) {
+    this.members = members;
+  }
+
+  static async gather(daemon: Daemon, count: number): Promise<Crowd> {
+    return new Crowd(await Promise.all(Array.from({ length: count }, () => daemon.connect())));
+  }
+
+  [Symbol.dispose](): void {
+    for (const member of this.members) member[Symbol.dispose]();
+  }
+}
+
+Deno.test("a hundred senders of a byte at a time hold nobody up, and are served in the end", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const echo = await daemon.exec(ECHO_LINES, { stdin: true });
+  const before = await Footprint.of(daemon);
+  {
+    using crowd = await Crowd.gather(daemon, 100);
+    const requests = crowd.members.map((_, index) => startOf(daemon, index));
+    const longest = Math.max(...requests.map(({ length }) => length));
+    let slowest = 0;
+    for (let at = 0; at < longest; at++) {
+      await Promise.all(crowd.members.map(async (member, index) => {
+        await member.send(requests[index]?.subarray(at, at + 1) ?? new Uint8Array());
+      }));
+      const asked = performance.now();
+      using other = await daemon.connect();
+      strictEqual((await other.ask("GET", "/v1/health")).status, 200);
+      slowest = Math.max(slowest, performance.now() - asked);
+    }
+    ok(slowest < 2000, `health took ${slowest} ms`);
+    for (const [index, member] of crowd.members.entries()) {
+      const answer = await member.response();
+      strictEqual(answer.status, 200);
+      strictEqual(JSON.parse(bodyText(answer)).exec_id, `slow${index}`);
+    }
+  }
+  for (let index = 0; index < 100; index++) {
+    strictEqual((await daemon.outcome(`slow${index}`)).stdout, `${index}\n`);
+  }
+  await daemon.stdin(echo, "on\n", true);
+  strictEqual((await daemon.outcome(echo)).stdout, "ready\non\n");
+  await before.back();
+});
+
+Deno.test("six hundred clients that stop half-way cost their sockets alone, and nothing once they are gone", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const before = await Footprint.of(daemon);
+  const token = authorization(daemon);
+  const length = ["Content-Length", "1000000"] as const;
+  const halves: readonly Uint8Array[] = [
+    new Uint8Array(),
+    startOf(daemon, 0).subarray(0, 40),
+    request("POST", START, [token, length]),
+    request("POST", execPath("x", "stdin"), [token, length]),
+    request("POST", `${HOOK_PREFIX}/run`, [["Transfer-Encoding", "chunked"]]),
+    request("GET", execPath("x", "stream"), [token]).subarray(0, -2),
+  ];
+  for (const finishes of [false, true]) {
+    using crowd = await Crowd.gather(daemon, 600);
+    await Promise.all(crowd.members.map(async (member, index) => {
+      await member.send(halves[index % halves.length] ?? new Uint8Array());
+      // A caller that ends its sending side counts as gone; the daemon closes, or answers 400 and closes.
+      if (finishes) await member.finish();
+    }));
+    const id = crypto.randomUUID();
+    using other = await daemon.connect();
+    const body = JSON.stringify({ exec_id: id, command: ["true"] });
+    strictEqual((await other.ask("POST", START, [token], body)).status, 200);
+    if (finishes) {
+      for (const member of crowd.members) while ((await member.more()).length > 0);
+    }
+  }
+  await before.back();
+});
+
+Deno.test("clients that vanish in mid-upload of a large start, write or hook leave nothing behind", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const before = await Footprint.of(daemon);
+  const length = ["Content-Length", "1500000"] as const;
+  for (
+    const path of [START, execPath("x", "stdin"), `${HOOK_PREFIX}/run`, `${HOOK_PREFIX}/ready`]
+  ) {
+    for (let times = 0; times < 20; times++) {
+      using connection = await daemon.connect();
+      await connection.send(request("POST", path, [authorization(daemon), length]));
+      await connection.send(new Uint8Array(60_000));
+    }
+  }
+  await before.back();
+  strictEqual((await daemon.health()).execs, 1);
+});
+
+Deno.test("requests sent ahead on one connection are answered in order, refused ones too", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const before = await Footprint.of(daemon);
+  const token = [authorization(daemon)];
+  const targets: readonly (readonly [target: string, status: number])[] = [
+    ["/v1/health", 200],
+    ["/nowhere", 404],
+    ["/v1/procs", 200],
+    [execPath("nobody"), 404],
+    ["/v1/procs", 401],
+  ];
+  {
+    using connection = await daemon.connect();
+    const rounds = 400;
+    const sent = (async (): Promise<void> => {
+      for (let times = 0; times < rounds; times++) {
+        for (const [target, status] of targets) {
+          await connection.send(request("GET", target, status === 401 ? [] : token));
+        }
+      }
+    })();
+    for (let times = 0; times < rounds; times++) {
+      for (const [target, status] of targets) {
+        strictEqual((await connection.response()).status, status, target);
+      }
+    }
+    await sent;
+  }
+  await before.back();
+});
+
+Deno.test("starts sent ahead by a client that reads no answer run once each, and it may vanish", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const count = 200;
+  const before = await Footprint.of(daemon);
+  {
+    using connection = await daemon.connect();
+    for (let index = 0; index < count; index++) {
+      await connection.send(startOf(daemon, index));
+      await connection.send(startOf(daemon, index));
+    }
+    // The last answer has come when all are started; the others are not read.
+    using witness = await daemon.connect();
+    const last = JSON.stringify({ exec_id: `slow${count - 1}`, command: ["echo", "again"] });
+    strictEqual(
+      (await witness.ask("POST", START, [authorization(daemon)], last)).status,
+      200,
+    );
+  }
+  const { execs } = await daemon.health();
+  ok(execs >= 2 && execs <= count + 1, `${execs} execs`);
+  for (const { exec_id } of (await daemon.procs()).filter(({ exec_id }) => /^slow/.test(exec_id))) {
+    const { stdout } = await daemon.outcome(exec_id);
+    ok(stdout === `${exec_id.slice(4)}\n` || stdout === "again\n", stdout);
+  }
+  await before.back();
+});
+
+Deno.test("readers that vanish in the middle of a large answer lose nothing that others have", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const size = 8 * MIB;
+  const empty = await Footprint.of(daemon);
+  const id = await daemon.exec(`head -c ${size} /dev/zero; ${flood(size)} >&2`);
+  await daemon.follow(id);
+  const file = "/v1/fs/file?path=/proc/self/exe";
+  // The thread that reads it stays for ten seconds, in case there is more to read.
+  await (await daemon.fetch(file)).body?.cancel();
+  const before = await Footprint.of(daemon);
+  const targets = [execPath(id), execPath(id, "stream"), file];
+  forgetPeak(daemon.pid);
+  for (let times = 0; times < 20; times++) {
+    for (const target of targets) {
+      using connection = await daemon.connect();
+      await connection.send(request("GET", target, [authorization(daemon)]));
+      strictEqual((await connection.head()).status, 200);
+      ok((await connection.more()).length > 0);
+    }
+  }
+  // They came one after the other; what each left is collected before it becomes much.
+  ok(peakBytes(daemon.pid) - before.bytes < 64 * MIB);
+  await before.back();
+  const { stdout, stderr } = await daemon.poll(id);
+  deepStrictEqual([stdout?.length, stderr?.length], [size, size]);
+  // An ack that is asked for and not read is one all the same: the caller vanished after it was done.
+  {
+    using connection = await daemon.connect();
+    await connection.send(request("POST", execPath(id, "ack"), [authorization(daemon)]));
+    strictEqual((await connection.head()).status, 200);
+  }
+  deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
+  await empty.back();
+});

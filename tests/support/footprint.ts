@@ -1,0 +1,84 @@
+/**
+ * What a daemon takes of its guest, and whether it gives that back: memory, descriptors and threads.
+ *
+ * @module
+ */
+
+import { strictEqual } from "node:assert/strict";
+import { eventually } from "./await_event.ts";
+import type { Daemon } from "./daemon.ts";
+import { establishedAt, ownBytes } from "./proc.ts";
+
+/** So much more memory than before counts as given back, in bytes. */
+const SLACK_BYTES = 10 * 1024 * 1024;
+
+/** What a daemon takes, in bytes and numbers. */
+interface Taken {
+  /** Resident memory, of which the pages of its program come and go. */
+  readonly resident: number;
+  /** The part of it that is its own. */
+  readonly own: number;
+  /** Those besides the connections that the test itself still holds. */
+  readonly descriptors: number;
+  readonly threads: number;
+}
+
+function taken(daemon: Daemon): Taken {
+  return {
+    resident: daemon.rss(),
+    own: ownBytes(daemon.pid),
+    descriptors: daemon.fdCount() - establishedAt(daemon.port),
+    threads: daemon.threadCount(),
+  };
+}
+
+/** What a daemon took at one time. */
+export class Footprint {
+  readonly #daemon: Daemon;
+  readonly #before: Taken;
+
+  private constructor(daemon: Daemon) {
+    this.#daemon = daemon;
+    this.#before = taken(daemon);
+  }
+
+  /** Measures a daemon that has done some work and rests: what its start took is given back. */
+  static async of(daemon: Daemon): Promise<Footprint> {
+    await daemon.log.until(
+      "what the start took to be given back",
+      ({ msg }) => msg === "memory was given back",
+    );
+    const id = await daemon.exec(["echo", "warm"]);
+    strictEqual((await daemon.outcome(id)).stdout, "warm\n");
+    await daemon.ack(id);
+    await healthy(daemon);
+    return new Footprint(daemon);
+  }
+
+  /** Memory that was resident, in bytes. */
+  get bytes(): number {
+    return this.#before.resident;
+  }
+
+  /** Passes once the daemon is healthy and takes no more than it did, but for 10 MiB of memory. */
+  async back(): Promise<void> {
+    await healthy(this.#daemon);
+    const before = this.#before;
+    let now = before;
+    const isBack = (): boolean => {
+      now = taken(this.#daemon);
+      return now.resident <= before.resident + SLACK_BYTES && now.own <= before.own + SLACK_BYTES &&
+        now.descriptors <= before.descriptors && now.threads <= before.threads;
+    };
+    await eventually("everything given back", isBack).catch((error: Error) => {
+      const seen = `${JSON.stringify(now)} of ${JSON.stringify(before)}`;
+      throw new Error(`${error.message}: ${seen}`);
+    });
+  }
+}
+
+/** Asks on a connection of its own, which is closed again. */
+async function healthy(daemon: Daemon): Promise<void> {
+  using connection = await daemon.connect();
+  strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+}
