@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::process::{WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,16 @@ pub fn peek(pidfd: &OwnedFd) -> Option<Exit> {
 pub fn reap(pidfd: &OwnedFd) {
     let _ =
         rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED));
+}
+
+/// Reaps a child that nobody keeps, if it has ended.
+pub fn reap_if_ended(pid: i32) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = waitid(
+            WaitId::Pid(pid),
+            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
+        );
+    }
 }
 
 /// Reaps every orphan that has ended; returns their number.

@@ -207,6 +207,7 @@ fn start_child(id: u32, request: &Request, desk: &Desk, stack: &mut Stack) -> Re
         errno: errno.raw_os_error(),
     })?;
     let started_at = epoch_secs();
+    let _under_way = desk.mailbox.begin_start();
     let child = clone_child(
         request,
         theirs.each_ref().map(OwnedFd::as_fd),

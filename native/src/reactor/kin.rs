@@ -81,6 +81,14 @@ impl Kin {
                 .as_ref()
                 .is_some_and(|lists| lists.iter().all(leaders))
     }
+
+    /// Children of the spawners that are no leaders: siblings of leaders (`CLONE_PARENT`), and
+    /// children that are not adopted yet.
+    pub fn strangers(&self) -> Vec<i32> {
+        let lists = self.spawned.iter().flatten();
+        let listed = lists.filter_map(|list| read_list(list).ok()).flatten();
+        listed.filter(|pid| !self.leaders.contains(pid)).collect()
+    }
 }
 
 fn read_list(list: &OwnedFd) -> Result<Vec<i32>, Errno> {

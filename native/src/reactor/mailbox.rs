@@ -55,6 +55,26 @@ pub struct Sent {
     told: bool,
     /// It wants to be woken for every child.
     eager: bool,
+    /// Starts that were ever begun, and those that are neither adopted nor failed yet.
+    begun: u64,
+    open: u32,
+}
+
+impl Sent {
+    /// The mark of a moment in which every child that was ever started lies here or was taken
+    /// before; `None` if a start is under way.
+    pub fn mark(&self) -> Option<u64> {
+        (self.open == 0).then_some(self.begun)
+    }
+}
+
+/// A start that is under way, until it is dropped.
+pub struct Start<'a>(&'a Mailbox);
+
+impl Drop for Start<'_> {
+    fn drop(&mut self) {
+        self.0.lock().open -= 1;
+    }
 }
 
 /// Invariant: the eventfd is readable whenever a command waits, or a child of which the reactor
@@ -87,6 +107,19 @@ impl Mailbox {
         self.tell(&mut sent);
     }
 
+    /// To be called before a child is cloned, and kept until it is adopted or has failed.
+    pub fn begin_start(&self) -> Start<'_> {
+        let mut sent = self.lock();
+        sent.begun += 1;
+        sent.open += 1;
+        Start(self)
+    }
+
+    /// Whether no start was begun since the mark.
+    pub fn is_unchanged(&self, mark: u64) -> bool {
+        self.lock().begun == mark
+    }
+
     /// Hands a child over, and begins to watch it. The reactor is woken only if it must know at
     /// once: for a deadline of the child's, or because it said so.
     pub fn adopt(&self, mut actor: Actor, poll: &Poll) {
@@ -114,9 +147,11 @@ impl Mailbox {
         if sent.told {
             let _ = rustix::io::read(&self.eventfd, &mut [0u8; 8]);
         }
-        let eager = sent.eager;
+        let (eager, begun, open) = (sent.eager, sent.begun, sent.open);
         let rest = Sent {
             eager,
+            begun,
+            open,
             ..Sent::default()
         };
         std::mem::replace(&mut *sent, rest)

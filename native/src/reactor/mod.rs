@@ -156,6 +156,7 @@ impl Reactor {
         // Each time, for nobody wakes the reactor for a child; and before the events, which may
         // already be such a child's.
         let sent = self.mailbox.take();
+        let mark = sent.mark();
         sent.adopted.into_iter().for_each(|actor| self.adopt(actor));
         for (key, gone) in ready.drain(..) {
             self.event(key, gone);
@@ -172,7 +173,10 @@ impl Reactor {
             match timer {
                 Timer::Census => {}
                 Timer::Clock => self.look_at_clock(),
-                Timer::Orphans => self.context.wake.notify(Kind::Orphans, 0),
+                Timer::Orphans => {
+                    self.context.wake.notify(Kind::Orphans, 0);
+                    self.reap_strangers(mark);
+                }
                 timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
             }
         }
@@ -215,6 +219,17 @@ impl Reactor {
         if self.context.timers.get(0, Timer::Orphans).is_none() {
             let later = boottime_ns() + ORPHANS_NS;
             self.context.timers.set(0, Timer::Orphans, Some(later));
+        }
+    }
+
+    /// Reaps siblings of leaders, which are children of spawner threads as leaders are. A child
+    /// that is not adopted yet looks the same, so it is done only while there is none; else the
+    /// next exit of a child is occasion enough.
+    fn reap_strangers(&self, mark: Option<u64>) {
+        let Some(mark) = mark else { return };
+        let strangers = self.context.kin.strangers();
+        if self.mailbox.is_unchanged(mark) {
+            strangers.into_iter().for_each(reap::reap_if_ended);
         }
     }
 
