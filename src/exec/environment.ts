@@ -61,7 +61,9 @@ export class Environments {
   #environment: ReadonlyMap<string, string> = new Map();
 
   /** The same object for as long as all sources are the same; new if the request has variables. */
-  of(sources: EnvironmentSources & { readonly request: ReadonlyMap<string, string> }): ReadonlyMap<string, string> {
+  of(
+    sources: EnvironmentSources & { readonly request: ReadonlyMap<string, string> },
+  ): ReadonlyMap<string, string> {
     if (sources.request.size > 0) return childEnvironment(sources);
     const user = sources.passwd.entry(sources.uid);
     if (this.#uid !== sources.uid || this.#user !== user || this.#base !== sources.base) {

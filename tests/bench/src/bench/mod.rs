@@ -126,8 +126,8 @@ fn in_rounds(
             if want(line.name) {
                 line.limit.push(throughput::by_pipe(kind)?);
                 let id = format!("bulk-{kind:?}-{round}");
-                line.ours
-                    .push(match throughput::by_stream(&mut client, &mut gate, kind, &id) {
+                line.ours.push(
+                    match throughput::by_stream(&mut client, &mut gate, kind, &id) {
                         Ok(rate) => rate,
                         // Bytes that did not arrive are no throughput: the round counts as none.
                         Err(failure) => {
@@ -135,7 +135,8 @@ fn in_rounds(
                             client = daemon.client()?;
                             0.0
                         }
-                    });
+                    },
+                );
                 if let Some(ssh) = ssh {
                     line.ssh.push(throughput::by_ssh(ssh, kind)?);
                 }

@@ -104,7 +104,11 @@ pub fn by_ssh(ssh: &Ssh, kind: Kind) -> Outcome<f64> {
 /// `gate` is another client.
 pub fn by_stream(client: &mut Client, gate: &mut Client, kind: Kind, id: &str) -> Outcome<f64> {
     let script = format!("read go && {}", kind.script());
-    client.start(&start_body(id, &[&script], ",\"shell\":true,\"stdin\":true"))?;
+    client.start(&start_body(
+        id,
+        &[&script],
+        ",\"shell\":true,\"stdin\":true",
+    ))?;
     client.attach(id, 0)?;
     let mut check = Check::new(kind);
     let begin = Instant::now();
