@@ -22,7 +22,7 @@ export class Exec {
   /** Its side in the core. */
   readonly native: NativeExec;
   readonly #startedMs = performance.now();
-  readonly #waiting = new Set<() => void>();
+  #waiting: Set<() => void> | undefined;
   #kill: Promise<boolean> | undefined;
   #readers = 0;
   #acked = false;
@@ -57,15 +57,18 @@ export class Exec {
   async untilPublished(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
     const timer = setTimeout(resolve, ms);
+    this.#waiting ??= new Set();
     this.#waiting.add(resolve);
     await promise;
-    this.#waiting.delete(resolve);
+    this.#waiting?.delete(resolve);
     clearTimeout(timer);
   }
 
   /** Lets everybody go who waits for the outcome. */
   stopWaiting(): void {
-    for (const resolve of this.#waiting) resolve();
+    for (const resolve of this.#waiting ?? []) resolve();
+    // Thousands of acked execs are kept for a while: nothing of them that nobody needs.
+    this.#waiting = undefined;
   }
 
   /** Ends its group; whether it had a live member. Who asks meanwhile shares the escalation. */

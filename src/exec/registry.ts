@@ -22,11 +22,8 @@ export interface RegistryOptions {
   readonly log: Log;
 }
 
-/** A start under way or done; `exec` is there once it succeeded. */
-interface Entry {
-  readonly started: Promise<Exec>;
-  exec?: Exec;
-}
+/** A start under way, or what came of it: no promise is kept for it, for there are thousands. */
+type Entry = Promise<Exec> | Exec;
 
 /**
  * The registered execs, in the order of their starts.
@@ -54,24 +51,25 @@ export class Registry implements Disposable {
   /** Starts a command, or finds the one that the id started. Throws `spawn_failed`. */
   start(request: StartRequest): Promise<Exec> {
     const known = this.#entries.get(request.exec_id);
-    if (known !== undefined) return known.started;
+    if (known !== undefined) return Promise.resolve(known);
     if (this.#closed) {
       return Promise.reject(new Refusal("spawn_failed", "cannot start: the daemon is ending"));
     }
-    const entry: Entry = { started: this.#launch(request) };
-    this.#entries.set(request.exec_id, entry);
-    entry.started.then(
-      (exec) => entry.exec = exec,
+    const started = this.#launch(request);
+    this.#entries.set(request.exec_id, started);
+    started.then(
+      // In the place of its start, so that the order stays that of the starts.
+      (exec) => this.#entries.set(request.exec_id, exec),
       () => this.#entries.delete(request.exec_id),
     );
-    return entry.started;
+    return started;
   }
 
   /** The exec of an id, once its start succeeded. Throws `unknown_exec`. */
   async get(id: string | undefined): Promise<Exec> {
     const entry = id === undefined ? undefined : this.#entries.get(id);
     // A start that is under way is waited for, and one that fails leaves no exec.
-    const exec = entry?.exec ?? await entry?.started.catch(() => undefined);
+    const exec = entry instanceof Promise ? await entry.catch(() => undefined) : entry;
     if (exec === undefined) throw new Refusal("unknown_exec", "no exec is registered under the id");
     return exec;
   }
@@ -92,16 +90,14 @@ export class Registry implements Disposable {
 
   /** How many execs there are, and whether one has not published its outcome. */
   count(): { readonly busy: boolean; readonly count: number } {
-    const entries = [...this.#entries.values()];
-    const busy = entries.some(({ exec }) => exec === undefined || exec.phase === "running");
-    return { busy, count: entries.length };
+    const isBusy = (entry: Entry): boolean => entry instanceof Promise || entry.phase === "running";
+    return { busy: this.#entries.values().some(isBusy), count: this.#entries.size };
   }
 
   /** Every exec and who lives in its group. */
   async procs(): Promise<ProcGroup[]> {
     const members = await liveMembers(this.#core);
-    const execs = [...this.#entries.values()].flatMap(({ exec }) => exec ?? []);
-    return execs.map((exec) => {
+    return this.#execs().map((exec) => {
       const { pid, startedAt, exited } = exec.facts;
       return {
         exec_id: exec.id,
@@ -122,7 +118,7 @@ export class Registry implements Disposable {
   /** Lets every held poll go, now and later. */
   drain(): void {
     this.#draining = true;
-    for (const { exec } of this.#entries.values()) exec?.stopWaiting();
+    for (const exec of this.#execs()) exec.stopWaiting();
   }
 
   /** Starts nothing any more: every group is about to be ended. */
@@ -132,15 +128,18 @@ export class Registry implements Disposable {
 
   /** Whether every exec has published its outcome; if not, ends when all have, or after `ms`. */
   async settled(ms: number): Promise<void> {
-    const running = [...this.#entries.values()].flatMap(({ exec }) =>
-      exec?.phase === "running" ? [exec.untilPublished(ms)] : []
-    );
-    await Promise.all(running);
+    const running = this.#execs().filter((exec) => exec.phase === "running");
+    await Promise.all(running.map((exec) => exec.untilPublished(ms)));
   }
 
   /** Collects nothing any more. */
   [Symbol.dispose](): void {
     this.#collector[Symbol.dispose]();
+  }
+
+  /** Those whose start succeeded. */
+  #execs(): Exec[] {
+    return [...this.#entries.values()].flatMap((entry) => entry instanceof Promise ? [] : [entry]);
   }
 
   async #launch(request: StartRequest): Promise<Exec> {

@@ -47,7 +47,10 @@ export class NativeExec {
     // Listening from the first moment: a short command is published before its start is told.
     core.wake.listen(EventKind.published, id, () => {
       this.#published = true;
+      // It happens once.
+      this.#forget();
       this.#onPublished?.();
+      this.#onPublished = undefined;
     });
   }
 
@@ -84,8 +87,8 @@ export class NativeExec {
 
   /** Calls `listener` when its outcome is published: at once, if it is already. */
   onPublished(listener: () => void): void {
-    this.#onPublished = listener;
     if (this.#published) listener();
+    else this.#onPublished = listener;
   }
 
   /** Copies captured bytes of stdout (0) or stderr (1) from `offset`; returns their number. */
