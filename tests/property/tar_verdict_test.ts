@@ -3,6 +3,7 @@ import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import fc from "fast-check";
 import { Daemon } from "../support/daemon.ts";
 import { getTar, putTar } from "../support/files_client.ts";
+import { runs } from "../support/property.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive, type MemberSpec } from "../support/tar_archive.ts";
 import { treeOf } from "../support/tree.ts";
@@ -134,7 +135,7 @@ Deno.test("of any archive the verdict and exactly the files are those of the mod
         await new Deno.Command("rm", { args: ["-rf", root] }).output();
       }
     }),
-    { numRuns: 150 },
+    runs(150),
   );
   deepStrictEqual([...verdicts].sort(), [204, 400]);
 });

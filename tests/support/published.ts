@@ -80,12 +80,14 @@ export class Published {
     const type = response.headers.get("content-type") ?? "";
     const isJson = type === "application/json";
     if (!isJson && !type.startsWith("text/plain")) {
-      this.#status(method, target, response, "");
+      const row = this.#status(method, target, response, "");
+      if (row !== undefined) this.#type(row, method, target, response);
       return response;
     }
     const bytes = await response.bytes();
     const body: unknown = isJson ? JSON.parse(new TextDecoder().decode(bytes)) : undefined;
     const row = this.#status(method, target, response, slugOf(response, body));
+    if (row !== undefined) this.#type(row, method, target, response);
     const shape = response.ok ? row?.response?.schema : { $ref: "#/$defs/ErrorBody" };
     if (isJson && shape !== undefined) {
       const found = violations(shape, body, document.$defs, "the body");
@@ -129,6 +131,17 @@ export class Published {
       this.#fail(method, target, `${response.status} ${slug} is not among the route's statuses`);
     }
     return row;
+  }
+
+  /** A success has the published type, a refusal with a slug is JSON, any other prose. */
+  #type(row: PublishedRow, method: string, target: string, response: Response): void {
+    const slug = row.statuses.find(({ code }) => code === response.status)?.error ?? "";
+    // The document declares itself as bytes, as the protocol has it, and is served as JSON.
+    const published = row.path === "/v1/schema" ? "application/json" : row.response?.content_type;
+    const refusal = slug === "" ? "text/plain; charset=utf-8" : "application/json";
+    const wanted = response.status < 300 ? published ?? null : refusal;
+    const type = response.headers.get("content-type");
+    if (type !== wanted) this.#fail(method, target, `its type is ${type}, not ${wanted}`);
   }
 
   #fail(method: string, target: string, what: string): never {

@@ -6,6 +6,8 @@ pub mod child;
 pub mod exec;
 mod group;
 pub mod log;
+#[cfg(test)]
+mod log_model_tests;
 mod output;
 pub mod reap;
 pub mod request;

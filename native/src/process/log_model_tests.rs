@@ -1,0 +1,193 @@
+//! The log beside a model of it: random writers, readers and stalls, and a store that moves it away.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::log::{Log, Next, Part, Sizes};
+use super::ring::Stream;
+use super::store::Store;
+
+const WINDOW: u64 = 512;
+const CAPTURE: usize = 700;
+const READERS: u32 = 4;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Push(bool, usize),
+    Attach(u32, u64),
+    Read(u32, usize),
+    Detach(u32),
+    Move(usize),
+    End,
+    Release,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let reader = 0..READERS;
+    prop_oneof![
+        6 => (any::<bool>(), 0usize..400).prop_map(|(err, size)| Step::Push(err, size)),
+        3 => (reader.clone(), 0u64..3000).prop_map(|(id, offset)| Step::Attach(id, offset)),
+        8 => (reader.clone(), 1usize..600).prop_map(|(id, room)| Step::Read(id, room)),
+        2 => reader.prop_map(Step::Detach),
+        2 => (0usize..4).prop_map(Step::Move),
+        1 => Just(Step::End),
+        1 => Just(Step::Release),
+    ]
+}
+
+/// A reader as the model has it.
+struct Seat {
+    cursor: u64,
+    /// It found nothing and is to be told, once, when there is something at its cursor.
+    waiting: bool,
+    /// Its first look may find a gap; after that what it has not read is kept for it.
+    looked: bool,
+}
+
+/// Everything that was ever written, and who reads it.
+#[derive(Default)]
+struct Model {
+    bytes: Vec<(Stream, u8)>,
+    seats: HashMap<u32, Seat>,
+    ended: bool,
+    released: bool,
+    /// Nothing before this can be read any more: it was seen to be gone, or nobody kept it.
+    gone: u64,
+}
+
+impl Model {
+    fn end(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    fn captured(&self, stream: Stream) -> Vec<u8> {
+        let of = self.bytes.iter().filter(|(of, _)| *of == stream);
+        of.map(|(_, byte)| *byte).take(CAPTURE).collect()
+    }
+
+    /// Who must be told now.
+    fn told(&mut self) -> Vec<u32> {
+        let (end, ended) = (self.end(), self.ended);
+        let mut told: Vec<u32> = Vec::new();
+        for (id, seat) in &mut self.seats {
+            if seat.waiting && (ended || seat.cursor < end) {
+                seat.waiting = false;
+                told.push(*id);
+            }
+        }
+        told.sort_unstable();
+        told
+    }
+
+    /// Compares what a reader got with what it should.
+    fn check(&mut self, id: u32, next: &Next, out: &[u8]) -> Result<(), TestCaseError> {
+        let (end, ended, released) = (self.end(), self.ended, self.released);
+        let seat = self.seats.get_mut(&id).expect("it is attached");
+        let first = !std::mem::replace(&mut seat.looked, true);
+        match *next {
+            Next::Output(stream, offset, count) => {
+                prop_assert_eq!(offset, seat.cursor);
+                prop_assert!(count > 0 && offset + count as u64 <= end && offset >= self.gone);
+                let written = &self.bytes[offset as usize..offset as usize + count];
+                let read: Vec<(Stream, u8)> = out[..count].iter().map(|b| (stream, *b)).collect();
+                prop_assert_eq!(&read[..], written);
+                seat.cursor += count as u64;
+            }
+            Next::Gap(from, to) => {
+                prop_assert_eq!(from, seat.cursor);
+                prop_assert!(from < to && to <= end);
+                prop_assert!(first, "what it had not read was kept for it");
+                prop_assert!(
+                    released || to <= end.saturating_sub(WINDOW),
+                    "still in the window"
+                );
+                self.gone = self.gone.max(to);
+                seat.cursor = to;
+            }
+            Next::Nothing => {
+                prop_assert!(!ended && seat.cursor >= end);
+                seat.waiting = true;
+            }
+            Next::End => prop_assert!(ended && seat.cursor >= end),
+        }
+        Ok(())
+    }
+}
+
+/// Moves up to `count` parts to the store's file, as the spooler does.
+fn move_parts(log: &mut Log, store: &Arc<Store>, count: usize) -> Vec<Part> {
+    let mut scratch = Vec::new();
+    let mut moved = Vec::new();
+    while moved.len() < count {
+        let Some(part) = log.copy_movable(&mut scratch) else {
+            break;
+        };
+        log.moved(part, store.put(&scratch).unwrap());
+        moved.push(part);
+    }
+    moved
+}
+
+proptest! {
+    #[test]
+    fn readers_get_what_was_written_and_gaps_only_for_what_is_gone(
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let store = Store::new(u64::MAX, &std::env::temp_dir());
+        let mut log = Log::new(Sizes { capture: CAPTURE, window: WINDOW }, &store);
+        let mut model = Model::default();
+        let mut out = vec![0; 600];
+        for step in steps {
+            let mut told = Vec::new();
+            match step {
+                Step::Push(err, size) => {
+                    let stream = if err { Stream::Stderr } else { Stream::Stdout };
+                    let from = model.bytes.len();
+                    let bytes: Vec<u8> = (from..from + size).map(|at| (at % 251) as u8).collect();
+                    log.push(stream, &bytes, |id| told.push(id));
+                    if !model.ended {
+                        model.bytes.extend(bytes.iter().map(|byte| (stream, *byte)));
+                    }
+                }
+                Step::Attach(id, offset) if !model.seats.contains_key(&id) => {
+                    log.attach(id, offset);
+                    let (cursor, waiting, looked) = (offset, false, false);
+                    model.seats.insert(id, Seat { cursor, waiting, looked });
+                }
+                Step::Read(id, room) if model.seats.contains_key(&id) => {
+                    let next = log.next(id, &mut out[..room]);
+                    model.check(id, &next, &out)?;
+                }
+                Step::Detach(id) => {
+                    log.detach(id);
+                    model.seats.remove(&id);
+                }
+                Step::Move(count) => {
+                    move_parts(&mut log, &store, count);
+                }
+                Step::End => {
+                    model.ended = true;
+                    log.end(|id| told.push(id));
+                }
+                Step::Release if model.ended => {
+                    model.released = true;
+                    log.release();
+                }
+                _ => {}
+            }
+            told.sort_unstable();
+            prop_assert_eq!(told, model.told());
+            prop_assert_eq!(log.total(), model.end());
+            if !model.released {
+                for stream in [Stream::Stdout, Stream::Stderr] {
+                    let wanted = model.captured(stream);
+                    let mut captured = vec![0; CAPTURE];
+                    let count = log.read_captured(stream, 0, &mut captured).unwrap();
+                    prop_assert_eq!(&captured[..count], &wanted[..]);
+                }
+            }
+        }
+    }
+}
