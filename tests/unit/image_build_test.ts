@@ -254,3 +254,18 @@ Deno.test("install.sh installs either form, and the installed daemon starts", as
     deepStrictEqual([refused.code, /^usage: /.test(refused.said)], [2, true]);
   }
 });
+
+Deno.test("the test run skips its guest only where an image is out of reach, and never in CI", async () => {
+  using scratch = new BuildRoot();
+  const cases = [[0, "", "ran 0"], [1, "", "1"], [2, "", "0"], [2, "true", "1"]] as const;
+  for (const [code, CI, expected] of cases) {
+    scratch.program("build.sh", `exit ${code}`);
+    const script = `source scripts/build/test.sh
+      missing_for_vm() { return 1; }
+      vm_suite() { printf 'ran '; }
+      vm_part_of_test
+      echo "$failed"`;
+    const { out, said } = await scratch.run(script, { CI });
+    strictEqual(out, expected, `code ${code}, CI '${CI}': ${said}`);
+  }
+});
