@@ -19,7 +19,9 @@ image=$here/dist/image/$arch
 [ -e "$image/rootfs.ext4" ] || { echo "boot.sh: there is no image yet: ./build.sh image $arch" >&2; exit 2; }
 command -v "${machine[0]}" >/dev/null || { echo "boot.sh: ${machine[0]} is needed: install QEMU" >&2; exit 2; }
 
-disk=file=${GUESTD_VM_DISK:-$image/rootfs.ext4},format=raw,cache=unsafe
+# QEMU ends a value at a comma, unless there are two.
+disk=${GUESTD_VM_DISK:-$image/rootfs.ext4}
+disk=file=${disk//,/,,},format=raw,cache=unsafe
 [ -n "${GUESTD_VM_DISK:-}" ] || disk+=,snapshot=on
 # The machine dies with whoever started it, and a guest that panics ends it instead of booting again.
 exec setpriv --pdeathsig KILL "${machine[@]}" -accel tcg,thread=multi -smp 2 -m "${GUESTD_VM_MEMORY:-512}" \

@@ -2,6 +2,10 @@
 # Installs the daemon below DESTINATION as it ships: image/install.sh DESTINATION DENO BUNDLE LIBRARY, or
 # image/install.sh DESTINATION COMPILED. The guest image and the Dockerfile both do it with this.
 set -eu
+case $# in
+  2 | 4) ;;
+  *) echo "usage: install.sh DESTINATION COMPILED, or DESTINATION DENO BUNDLE LIBRARY" >&2; exit 2 ;;
+esac
 here=$(cd "${0%/*}/.." && pwd -P)
 to=$1
 mkdir -p "$to/usr/bin"

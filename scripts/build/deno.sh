@@ -40,12 +40,17 @@ deno_from_npm() {
   link_deno "../npm/node_modules/$package/deno"
 }
 
-deno_from_pypi() {
-  local pip
+# Afterwards "${pip[@]}" is a pip, if there is one.
+find_pip() {
   if command -v pip3 >/dev/null; then pip=(pip3)
   elif command -v pip >/dev/null; then pip=(pip)
   elif python3 -m pip --version >/dev/null 2>&1; then pip=(python3 -m pip)
   else return 1; fi
+}
+
+deno_from_pypi() {
+  local pip
+  find_pip || return 1
   say "installing Deno $deno_version from PyPI's package deno (some 40 MB)"
   quietly "$tools/log/pip.log" "${pip[@]}" install --target "$tools/pypi" --upgrade --no-deps --no-cache-dir \
     --disable-pip-version-check --quiet "deno==$deno_version" || return 1

@@ -1,68 +1,57 @@
-# image [amd64|arm64]: a kernel, an initramfs and a root file system in dist/image/ARCH, from Debian's packages.
+# image [amd64|arm64] [--fresh]: a kernel, an initramfs and a root file system in dist/image/ARCH, from Debian's
+# packages; --fresh fetches those anew, with the updates there are.
 source "$root/scripts/build/compile.sh"
+source "$root/scripts/build/initramfs.sh"
 
+# The disk's size in MiB; half of the least is what the daemon takes.
+least_disk_mib=256
 disk_mib=${GUESTD_IMAGE_DISK_MIB:-2048}
+
+check_disk_size() {
+  [[ $disk_mib =~ ^[1-9][0-9]{2,6}$ ]] && [ "$disk_mib" -ge "$least_disk_mib" ] ||
+    die "GUESTD_IMAGE_DISK_MIB is the disk's size in MiB, at least $least_disk_mib: not '$disk_mib'"
+}
+
 # A sixteenth of the disk, and not more than the daemon's own default of 256 MiB.
-reserve_mib=$((disk_mib / 16 < 256 ? disk_mib / 16 : 256))
-drivers=(virtio_pci virtio_mmio virtio_blk virtio_net virtio_rng)
+reserve_bytes() { echo $(((disk_mib / 16 < 256 ? disk_mib / 16 : 256) * 1024 * 1024)); }
 
-# module_order MODULES_DIRECTORY NAME...: the files of these modules, each after what it depends on.
-module_order() {
-  local modules=$1 name file depends
-  shift
-  for name in "$@"; do
-    file=$(find "$modules" -name "$name.ko" -o -name "${name//_/-}.ko" | head -n 1)
-    # What is no file is built into the kernel.
-    [ -n "$file" ] || continue
-    depends=$(tr '\0' '\n' <"$file" | sed -n 's/^depends=//p' | tr , ' ')
-    # shellcheck disable=SC2086
-    module_order "$modules" $depends
-    echo "$file"
-  done | awk '!seen[$0]++'
-}
-
-# make_initramfs ARCH STAGE OUT
-make_initramfs() {
-  local debs=$tools/image/$1/unpacked stage=$2 out=$3 file
-  mkdir -p "$stage"/{bin,dev,proc,root,modules}
-  cp "$debs/busybox-static/bin/busybox" "$stage/bin/"
-  install -m 0755 image/initramfs_init "$stage/init"
-  module_order "$debs/kernel/lib/modules" "${drivers[@]}" >"$stage/modules.list"
-  while read -r file; do
-    cp "$file" "$stage/modules/"
-    basename "$file" >>"$stage/modules/order"
-  done <"$stage/modules.list"
-  rm "$stage/modules.list"
-  (cd "$stage" && find . | LC_ALL=C sort | cpio --quiet -o -H newc -R 0:0) | gzip -n -6 >"$out"
-}
-
-# install_daemon ARCH STAGE: as it would ship, in the form that can be made. Afterwards "$form" is it.
+# install_daemon ARCH STAGE: as it would ship, in the form that can be made. Afterwards "$form" is it, and "$why" says
+# why it is not the other one.
 install_daemon() {
-  local arch=$1 stage=$2
-  # A process of its own: what fails in it is to end it.
-  if "$root/build.sh" compile "$arch" 2>"$tools/log/image.log"; then
-    form=compiled
+  local arch=$1 stage=$2 code=0 log=$tools/log/image.log
+  mkdir -p "$tools/log"
+  # A process of its own: what fails in it is to be told from what is missing.
+  "$root/build.sh" compile "$arch" 2>"$log" || code=$?
+  if [ "$code" -eq 0 ]; then
+    form=compiled why="a denort is at hand"
     image/install.sh "$stage" "$(compiled_file "$arch")"
-  else
-    form=bundle
+  elif [ "$code" -eq 2 ] && [ -z "${DENORT_BIN:-}" ]; then
+    form=bundle why=$(tail -n 1 "$log" | sed 's/^build\.sh: //')
     image/install.sh "$stage" "$(deno_for "$arch")" "$bundle" "$(library_for "$arch")"
+  else
+    cat "$log" >&2
+    exit "$code"
   fi
 }
 
 # make_root ARCH STAGE: everything of the root file system.
 make_root() {
-  local arch=$1 stage=$2 debs=$tools/image/$1/unpacked applet
+  local arch=$1 stage=$2 debs=$tools/image/$1/unpacked applet package directory from
   mkdir -p "$stage"/{bin,sbin,dev,proc,sys,run,root,mnt,tmp,etc,usr/bin,usr/sbin,usr/share/udhcpc,var/tmp,var/lib,home/user}
-  cp -a "$debs/libc6/lib" "$stage/"
-  [ ! -d "$debs/libc6/lib64" ] || cp -a "$debs/libc6/lib64" "$stage/"
-  cp -a "$debs/libgcc-s1/lib" "$stage/"
-  cp "$debs/busybox-static/bin/busybox" "$stage/bin/"
+  for package in libc6 libgcc-s1; do
+    for directory in lib lib64; do
+      from=$(lib_of "$debs/$package" "$directory")
+      [ -z "$from" ] || cp -a "$from" "$stage/"
+    done
+  done
+  for package in kernel busybox-static libc6 libgcc-s1 gcc-base; do cp -a "$debs/$package/usr/share/doc" "$stage/usr/share/"; done
+  cp "$(busybox_of "$arch")" "$stage/bin/"
   while read -r applet; do
     [ -e "$stage/bin/$applet" ] || ln -s busybox "$stage/bin/$applet"
-  done < <("$tools/image/$(host_arch)/unpacked/busybox-static/bin/busybox" --list)
+  done < <("$(busybox_of "$(host_arch)")" --list)
   install -m 0755 image/init "$stage/sbin/init"
   install -m 0755 image/udhcpc.script "$stage/usr/share/udhcpc/default.script"
-  { cat image/guestd.env; echo "GUESTD_DISK_RESERVE_BYTES=$((reserve_mib * 1024 * 1024))"; } >"$stage/etc/guestd.env"
+  { cat image/guestd.env; echo "GUESTD_DISK_RESERVE_BYTES=$(reserve_bytes)"; } >"$stage/etc/guestd.env"
   echo guest >"$stage/etc/hostname"
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$stage/etc/hosts"
   printf 'root:x:0:0:root:/root:/bin/sh\nuser:x:1000:1000::/home/user:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n' >"$stage/etc/passwd"
@@ -87,27 +76,33 @@ make_disk() {
     exec mke2fs -q -F -t ext4 -L guest -m 0 -E lazy_itable_init=1,lazy_journal_init=1 -d "$1" "$2"' - "$stage" "$out"
 }
 
-build_image() {
-  local arch=$1 out=$root/dist/image/$1 stage
-  stage=$(mktemp -d "$tools/image/$arch/stage.XXXXXX")
+# Of earlier builds, which were killed, nothing stays; what this one leaves its end takes away, however it comes.
+build_image() (
+  arch=$1 out=$root/dist/image/$1 home=$tools/image/$1
+  rm -rf "$home"/stage.* "$out/rootfs.ext4.new"
+  stage=$(mktemp -d "$home/stage.XXXXXX")
+  trap 'rm -rf "$stage" "$out/rootfs.ext4.new"' EXIT
+  trap 'exit 130' INT TERM
   mkdir -p "$out"
   begin_stamp "image-$arch"
   say "making the guest image for $arch"
   make_initramfs "$arch" "$stage/initramfs" "$out/initrd.gz"
   make_root "$arch" "$stage/root"
   make_disk "$stage/root" "$out/rootfs.ext4.new"
-  cp "$tools/image/$arch"/unpacked/kernel/boot/vmlinuz-* "$out/vmlinuz"
+  cp "$home"/unpacked/kernel/boot/vmlinuz-* "$out/vmlinuz"
   mv "$out/rootfs.ext4.new" "$out/rootfs.ext4"
-  rm -rf "$stage"
+  cp "$home/packages" "$out/packages"
   echo "$form" >"$out/form"
+  echo "$disk_mib" >"$out/disk_mib"
   end_stamp "image-$arch"
-  say "dist/image/$arch holds the daemon as $(form_words "$form"); $(weights "$out")"
-}
+  say "dist/image/$arch holds the daemon as $(form_words "$form"): $why"
+  say "$(weights "$out")"
+)
 
 form_words() {
   case $1 in
     compiled) echo "one compiled file" ;;
-    *) echo "deno, bundle and library, as it cannot be compiled here (./build.sh compile says why)" ;;
+    *) echo "deno, bundle and library" ;;
   esac
 }
 
@@ -118,27 +113,40 @@ weights() {
   done
 }
 
+# image_fresh ARCH: there is one of this size and form, and nothing that it is made of is newer.
 image_fresh() {
+  local out=$root/dist/image/$1
   # Somebody may have found a denort since.
-  [ -z "${DENORT_BIN:-}" ] || grep -qsx compiled "$root/dist/image/$1/form" || return 1
-  fresh "image-$1" "$root/dist/image/$1/rootfs.ext4" image scripts/guestd scripts/build/image.sh "$bundle" "$(library_for "$1")" "$tools/image/$1/unpacked"
+  [ -z "${DENORT_BIN:-}" ] || grep -qsx compiled "$out/form" || return 1
+  grep -qsx "$disk_mib" "$out/disk_mib" || return 1
+  fresh "image-$1" "$out/rootfs.ext4" image scripts deno.json "$bundle" "$(deno_for "$1")" "$(library_for "$1")" "$tools/image/$1/unpacked"
 }
 
 # Under the lock of setup, whose work is done by then: two at once would share their directories.
 ensure_image() {
+  check_disk_size
+  usable_denort "$1"
   need_tools
   mkdir -p "$tools/image"
   (
     ! command -v flock >/dev/null || flock 9
     fetch_packages "$1"
+    fetch_own_busybox
     ensure_parts "$1"
     image_fresh "$1" || build_image "$1"
   ) 9>"$tools/image/lock"
 }
 
 command_image() {
-  local arch=${1:-$(host_arch)}
-  known_arch "$arch"
+  local arch="" argument again=no
+  for argument in "$@"; do
+    case $argument in
+      --fresh) again=yes ;;
+      *) arch=$argument; known_arch "$arch" ;;
+    esac
+  done
+  arch=${arch:-$(host_arch)}
   set_up
+  [ "$again" = no ] || rm -f "$tools/image/$arch/unpacked/complete"
   ensure_image "$arch"
 }

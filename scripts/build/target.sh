@@ -5,6 +5,21 @@
 rust_target() { case $1 in amd64) echo x86_64-unknown-linux-gnu ;; arm64) echo aarch64-unknown-linux-gnu ;; esac; }
 npm_arch() { case $1 in amd64) echo x64 ;; arm64) echo arm64 ;; esac; }
 
+# The processor that an ELF file is for, in Debian's words; nothing for any other file.
+elf_arch() {
+  case $(od -An -tx1 -j0 -N20 "$1" 2>/dev/null | tr -d ' \n') in
+    7f454c46*3e00) echo amd64 ;;
+    7f454c46*b700) echo arm64 ;;
+  esac
+}
+
+# elf_is_whole FILE: its table of sections, which is the last of an ELF file, lies within it.
+elf_is_whole() {
+  local at size count
+  at=$(od -An -tu8 -j40 -N8 "$1") size=$(od -An -tu2 -j58 -N2 "$1") count=$(od -An -tu2 -j60 -N2 "$1")
+  [ -n "$count" ] && [ "$(wc -c <"$1")" -ge $((at + size * count)) ]
+}
+
 # own_arch ARCH: whether it is this machine's.
 own_arch() { [ "$1" = "$(host_arch)" ]; }
 
@@ -12,13 +27,31 @@ own_arch() { [ "$1" = "$(host_arch)" ]; }
 parts() { if own_arch "$1"; then echo "$root/dist"; else echo "$root/dist/$1"; fi; }
 library_for() { echo "$(parts "$1")/libguestd.so"; }
 compiled_file() { echo "$(parts "$1")/guestd"; }
-deno_for() { if own_arch "$1"; then readlink -f "$deno"; else echo "$tools/deno-$1/deno"; fi; }
+
+# Deno for a guest: this machine's where it is the very program that npm has, and not a script in its place, another
+# release or one for another C library; else npm's own.
+deno_for() {
+  local own
+  own=$(readlink -f "$deno")
+  if own_arch "$1" && ships "$own" "$1"; then echo "$own"; else echo "$tools/deno-$1-$deno_version/deno"; fi
+}
+
+ships() {
+  [ "$(elf_arch "$1")" = "$2" ] && [[ $(NO_COLOR=1 "$1" --version) == "deno $deno_version "* ]] &&
+    grep -qaE '/ld-linux-(x86-64\.so\.2|aarch64\.so\.1)' < <(head -c 4096 "$1")
+}
+
+# rustc_works RUSTC: it runs and is new enough; Debian's stable one often is not.
+rustc_works() {
+  [[ $("$1" --version 2>/dev/null) =~ ^rustc\ 1\.([0-9]+)\. ]] && [ "${BASH_REMATCH[1]}" -ge "$oldest_rust" ]
+}
 
 # Finds a rustc that has the standard library for a target: rustup's where that target is installed, else Debian's.
 # Afterwards "$cross_rustc" is it.
 find_cross_rustc() {
   local target=$1 candidate libs
   while read -r candidate; do
+    rustc_works "$candidate" || continue
     libs=$("$candidate" --print target-libdir --target "$target" 2>/dev/null) || continue
     if compgen -G "$libs/libstd-*.rlib" >/dev/null; then
       cross_rustc=$candidate
@@ -51,7 +84,7 @@ cross_library() {
   ensure_cargo
   if ! command -v "$gnu-gcc" >/dev/null || ! find_cross_rustc "$target"; then
     install_cross_tools "$arch" "$gnu"
-    find_cross_rustc "$target" || die "there is no rustc with a standard library for $target"
+    find_cross_rustc "$target" || die "there is no rustc 1.$oldest_rust or later with a standard library for $target"
   fi
   say "building the native library for $arch with $("$cross_rustc" --version | cut -d' ' -f1-2)"
   begin_stamp "library-$arch"
@@ -67,28 +100,27 @@ cross_library() {
   end_stamp "library-$arch"
 }
 
-# Deno for another architecture, from the same npm package that setup takes this machine's from. It cannot be run
-# here, so npm is told to unpack it and not to look at the processor.
-cross_deno() {
-  local arch=$1 package
+# Deno for a guest, from the same npm package that setup takes this machine's from. For another architecture it cannot
+# be run here, so npm is told to unpack it and not to look at the processor.
+npm_deno() {
+  local arch=$1 package to=$tools/deno-$1-$deno_version
   package=@deno/linux-$(npm_arch "$arch")-glibc
-  [ ! -x "$(deno_for "$arch")" ] || return 0
+  [ ! -x "$to/deno" ] || return 0
   command -v npm >/dev/null || die "Deno for $arch comes from npm's package $package, and there is no npm"
   say "fetching Deno $deno_version for $arch from npm's package $package (some 40 MB)"
-  rm -rf "$tools/deno-$arch.new"
-  mkdir -p "$tools/deno-$arch.new"
-  (cd "$tools/deno-$arch.new" && quietly "$tools/log/npm.log" npm pack --silent --cache "$tools/npm-cache" \
+  rm -rf "$tools/deno-$arch"*
+  mkdir -p "$to.new"
+  (cd "$to.new" && quietly "$tools/log/npm.log" npm pack --silent --cache "$tools/npm-cache" \
     "$package@$deno_version" && tar -xzf ./*.tgz --strip-components=1) ||
     die "npm has not given $package $deno_version"
-  rm -rf "$tools/npm-cache" "$tools/deno-$arch.new"/*.tgz
-  chmod +x "$tools/deno-$arch.new/deno"
-  rm -rf "$tools/deno-$arch"
-  mv "$tools/deno-$arch.new" "$tools/deno-$arch"
+  rm -rf "$tools/npm-cache" "$to.new"/*.tgz
+  chmod +x "$to.new/deno"
+  mv "$to.new" "$to"
 }
 
 # ensure_library ARCH, ensure_parts ARCH: up to date afterwards.
 ensure_library() { own_arch "$1" || cross_library "$1"; }
 ensure_parts() {
   ensure_library "$1"
-  own_arch "$1" || cross_deno "$1"
+  [ -x "$(deno_for "$1")" ] || npm_deno "$1"
 }

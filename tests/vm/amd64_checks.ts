@@ -25,6 +25,8 @@ const pair = new Pair();
 let machine: Machine;
 let guest: Guest;
 let frozen: Frozen;
+/** What the first guest that booted as a child of its init was, for another cold boot to differ from. */
+let coldBoot: Identity;
 
 const step = journey("a guest on its way from the image to its end", async () => {
   await machine?.[Symbol.asyncDispose]();
@@ -54,12 +56,21 @@ interface Identity {
 async function identity(): Promise<Identity> {
   const ids = await guest.sh("cat /etc/machine-id /proc/sys/kernel/random/boot_id");
   const [machineId = "", bootId = ""] = ids.split("\n");
+  match(machineId, /^[0-9a-f]{32}$/);
+  match(bootId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
   return { machineId, bootId };
 }
 
+function notTheSame(one: Identity, other: Identity): void {
+  notStrictEqual(one.machineId, other.machineId);
+  notStrictEqual(one.bootId, other.bootId);
+  for (const { machineId } of [one, other]) notStrictEqual(machineId, IMAGE_MACHINE_ID);
+}
+
 step("the image boots with 512 MiB, and the daemon answers before it has a token", async () => {
+  const disk = await SHELF.disk("template", "amd64");
   const started = performance.now();
-  await turnTo(await Machine.boot({ arch: "amd64", disk: await SHELF.disk("template", "amd64") }));
+  await turnTo(await Machine.boot({ arch: "amd64", disk }));
   const health = await guest.health();
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`health answered ${seconds} s after the start of QEMU`);
@@ -84,14 +95,7 @@ step("two guests that go on from one frozen machine differ in machine id and boo
 
   await restore("second");
   await guest.run({ env: { GREETING: "hello" }, ...pair.payload });
-  const second = await identity();
-  for (const { machineId, bootId } of [first, second]) {
-    match(machineId, /^[0-9a-f]{32}$/);
-    match(bootId, /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/);
-  }
-  notStrictEqual(first.machineId, second.machineId);
-  notStrictEqual(first.bootId, second.bootId);
-  notStrictEqual(first.machineId, IMAGE_MACHINE_ID);
+  notTheSame(first, await identity());
   const { identity_degraded, identity_repaired } = await guest.health();
   deepStrictEqual([identity_repaired, identity_degraded], [true, false]);
 });
@@ -105,11 +109,28 @@ step("hooks are told in the order of the platform, and the token is taken once",
   await text(await guest.fetch("/platform/runtime/v1/run", init), 409);
 });
 
-step("the daemon is PID 1, and no root process of the guest can kill it", async () => {
-  match(await guest.sh("tr '\\0' ' ' </proc/1/cmdline"), /guestd/);
-  strictEqual(await guest.sh("id -u; kill -KILL 1; kill -STOP 1; echo sent"), "0\nsent");
-  strictEqual((await guest.health()).bootstrapped, true);
-});
+step(
+  "the daemon is PID 1, which SIGKILL and SIGSTOP of the guest's root do not touch",
+  async () => {
+    match(await guest.sh("tr '\\0' ' ' </proc/1/cmdline"), /guestd/);
+    strictEqual(await guest.sh("id -u; kill -KILL 1; kill -STOP 1; echo sent"), "0\nsent");
+    strictEqual((await guest.health()).bootstrapped, true);
+  },
+);
+
+step(
+  "the client that got the address stays to renew it, and the address stays with it",
+  async () => {
+    const network = "ip -4 address show dev eth0; ip route";
+    const before = await guest.sh(network);
+    match(before, /inet 10\.0\.2\.15\/24[^]*default via 10\.0\.2\.2/);
+    await guest.sh("mv /etc/resolv.conf /tmp/resolv.conf; kill -USR1 $(pidof udhcpc)");
+    const written = "test -s /etc/resolv.conf && echo yes || echo no";
+    await eventually("the lease renewed", async () => await guest.sh(written) === "yes");
+    strictEqual(await guest.sh("cat /etc/resolv.conf"), await guest.sh("cat /tmp/resolv.conf"));
+    strictEqual(await guest.sh(network), before);
+  },
+);
 
 step("what the daemon takes for itself as root, its commands do not have", async () => {
   const limits = (pid: string): string =>
@@ -236,21 +257,64 @@ step("terminate ends what runs, tells its stream so, and powers the machine off"
 });
 
 step(
+  "root of the guest can end it, in order: SIGTERM to PID 1 powers the machine off",
+  async () => {
+    await restore("asked", guest.token);
+    // The answer may be lost in the end that it causes.
+    await guest.start("kill -TERM 1").catch(() => {});
+    await machine.poweredOff();
+    ok(machine.console.toString().includes("shutting down"));
+  },
+);
+
+step(
   "as a child of an init the daemon reaps orphans too, and the machine powers off after it",
   async () => {
     const disk = await SHELF.disk("child", "amd64");
     // A platform without DHCP gives the address on the kernel's command line.
-    const append = "guestd.init=child ip=10.0.2.15::10.0.2.2:255.255.255.0";
+    const append =
+      "guestd.init=child ip=10.0.2.15::10.0.2.2:255.255.255.0::eth0:off:10.0.2.3:10.0.2.4";
     await turnTo(await Machine.boot({ arch: "amd64", disk, append }));
     await guest.run();
+    coldBoot = await identity();
     const network = await guest.sh("ip address show eth0; ip route");
     match(network, /10\.0\.2\.15\/24[^]*default via 10\.0\.2\.2/);
-    ok(!machine.console.toString().includes("udhcpc"));
+    strictEqual(await guest.sh("cat /etc/resolv.conf"), "nameserver 10.0.2.3\nnameserver 10.0.2.4");
+    strictEqual(await guest.sh("pidof udhcpc || echo none"), "none");
     match(await guest.sh("cat /proc/1/cmdline"), /sbin\/init/);
     await checkOrphan();
     await checkNoIdentity(guest);
     await guest.hook("terminate");
     await machine.poweredOff();
     ok(machine.console.toString().includes("the daemon has ended with 0"));
+  },
+);
+
+step(
+  "after a daemon that was killed under its init the machine powers off, without a second one",
+  async () => {
+    const disk = await SHELF.disk("killed", "amd64");
+    const append = "guestd.init=child ip=dhcp";
+    await turnTo(await Machine.boot({ arch: "amd64", disk, append }));
+    await guest.run();
+    notTheSame(coldBoot, await identity());
+    // The answer may be lost with the daemon.
+    await guest.start("kill -KILL $PPID").catch(() => {});
+    await machine.poweredOff();
+    ok(machine.console.toString().includes("the daemon has ended with 137"));
+    strictEqual(machine.console.withMessage("listening").length, 1);
+  },
+);
+
+step(
+  "a guest that nobody gives an address starts its daemon all the same, and takes one that comes late",
+  async () => {
+    const disk = await SHELF.disk("late", "amd64");
+    await turnTo(await Machine.boot({ arch: "amd64", disk, unplugged: true }));
+    ok(machine.console.toString().includes("guest: no network on eth0"));
+    await machine.plugIn();
+    strictEqual((await guest.health()).bootstrapped, false);
+    await guest.hook("terminate");
+    await machine.poweredOff();
   },
 );

@@ -10,8 +10,8 @@ import { Machine, Shelf } from "./machine.ts";
 
 Deno.test("the arm64 image boots, answers, runs commands and powers off", async () => {
   using shelf = new Shelf();
-  const started = performance.now();
   const disk = await shelf.disk("disk", "arm64");
+  const started = performance.now();
   await using machine = await Machine.boot({ arch: "arm64", disk });
   using guest = await machine.guest();
   strictEqual((await guest.health()).bootstrapped, false);

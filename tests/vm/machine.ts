@@ -28,6 +28,8 @@ export interface MachineOptions {
   readonly memoryMib?: number;
   /** More words for the kernel's command line. */
   readonly append?: string;
+  /** Whether it boots without a link on its network device, until `plugIn`. */
+  readonly unplugged?: boolean;
 }
 
 /** A file to which a machine was frozen, and its disk at that moment. */
@@ -44,7 +46,8 @@ export class Shelf implements Disposable {
     // Not below /tmp, which may be kept in memory: this is gigabytes.
     const dir = `${ROOT}.tools/vm`;
     Deno.mkdirSync(dir, { recursive: true });
-    this.path = Deno.makeTempDirSync({ dir });
+    removeLeftOvers(dir);
+    this.path = Deno.makeTempDirSync({ dir, prefix: `${Deno.pid}-` });
   }
 
   /** A new disk: a copy of the image's, or of another machine's. Holes stay holes. */
@@ -61,6 +64,24 @@ export class Shelf implements Disposable {
 
   [Symbol.dispose](): void {
     Deno.removeSync(this.path, { recursive: true });
+  }
+}
+
+/** Shelves of tests that were interrupted: their names begin with the id of a process that is no more. */
+function removeLeftOvers(dir: string): void {
+  for (const { name } of Deno.readDirSync(dir)) {
+    if (!exists(`/proc/${Number.parseInt(name)}`)) {
+      Deno.removeSync(`${dir}/${name}`, { recursive: true });
+    }
+  }
+}
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
   }
 }
 
@@ -98,14 +119,19 @@ export class Machine implements AsyncDisposable {
 
   /** Boots, and waits until the daemon in the guest listens. */
   static async boot(options: MachineOptions): Promise<Machine> {
-    return await Machine.#started(options, [], async (machine) => {
+    const more = options.unplugged === true ? ["-S"] : [];
+    return await Machine.#started(options, more, async (machine) => {
+      const qmp = await machine.#connect();
+      if (options.unplugged === true) {
+        await qmp.command("set_link", { name: "net", up: false });
+        await qmp.command("cont");
+      }
       const listening = machine.console.until(
         "it listen",
         ({ msg }) => msg === "listening",
         BOOT_MS,
       );
       await Promise.race([listening, machine.#died("boot")]);
-      await machine.#connect();
     });
   }
 
@@ -153,6 +179,11 @@ export class Machine implements AsyncDisposable {
   get #open(): Qmp {
     if (this.#qmp === undefined) throw new Error("Cannot command the machine: it is not started");
     return this.#qmp;
+  }
+
+  /** Gives the network device of one that booted without it a link. */
+  async plugIn(): Promise<void> {
+    await this.#open.command("set_link", { name: "net", up: true });
   }
 
   /** A client for the daemon in the guest. */

@@ -1,0 +1,271 @@
+/** The image build's own decisions, in a root of their own: what takes Debian's packages is tests/vm/'s. */
+
+import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { Scratch } from "../support/scratch.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+
+interface Outcome {
+  readonly code: number;
+  readonly out: string;
+  readonly said: string;
+}
+
+async function command(
+  program: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  cwd: string = Deno.cwd(),
+): Promise<Outcome> {
+  const { code, stdout, stderr } = await new Deno.Command(program, {
+    args: [...args],
+    env: { DENORT_BIN: "", ...env },
+    cwd,
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  }).output();
+  const decoder = new TextDecoder();
+  return { code, out: decoder.decode(stdout).trimEnd(), said: decoder.decode(stderr) };
+}
+
+const build = async (
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  cwd: string = Deno.cwd(),
+): Promise<Outcome> => await command(`${ROOT}build.sh`, args, env, cwd);
+
+/** A root with the checkout's scripts, and a program in the place of its deno. */
+class BuildRoot extends Scratch {
+  constructor() {
+    super();
+    for (const name of ["scripts", "image", "deno.json"]) {
+      Deno.symlinkSync(`${ROOT}${name}`, this.join(name));
+    }
+    this.program(".tools/bin/deno", "echo 'deno 2.9.5 (stable)'");
+  }
+
+  /** Writes a file, and the directories above it. */
+  override file(name: string, content: string, mode?: number): string {
+    Deno.mkdirSync(this.join(name).replace(/[^/]*$/, ""), { recursive: true });
+    return super.file(name, content, mode);
+  }
+
+  /** Writes a shell script. */
+  program(name: string, script: string): string {
+    return this.file(name, `#!/bin/sh\n${script}\n`, 0o755);
+  }
+
+  /** Whether there is a file of this name in the root that install_daemon fills. */
+  staged(name: string): boolean {
+    try {
+      return Deno.statSync(this.join(`stage/${name}`)).isFile;
+    } catch {
+      return false;
+    }
+  }
+
+  /** Runs a script that has the functions of `image` at hand, and this for its checkout. */
+  async run(script: string, env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+    const head = `set -euo pipefail
+      root=${this.path} tools=$root/.tools caller_directory=$root
+      cd "$root"
+      source scripts/build/say.sh
+      source scripts/build/image.sh
+    `;
+    return await command("bash", ["-c", head + script], env);
+  }
+}
+
+const EMPTY_MODULE = "depends=\0";
+
+function makeModules(scratch: BuildRoot): string {
+  const modules = `${scratch.path}/modules`;
+  scratch.file("modules/6/virtio.ko", EMPTY_MODULE);
+  scratch.file("modules/6/virtio_ring.ko", EMPTY_MODULE);
+  scratch.file("modules/6/virtio-blk.ko", "x\0depends=virtio,virtio_ring\0y");
+  scratch.file("modules/6/modules.builtin", "kernel/drivers/virtio_rng.ko\n");
+  return modules;
+}
+
+Deno.test("a disk size that is none, or too small for the daemon, is refused with a sentence", async () => {
+  for (const size of ["abc", "64", "255", "-1", "2048M", "0"]) {
+    const { code, said } = await build(["image"], { GUESTD_IMAGE_DISK_MIB: size });
+    strictEqual(code, 2, said);
+    match(said, new RegExp(`at least 256: not '${size}'`));
+  }
+});
+
+Deno.test("an architecture that there is no image for is refused with a sentence", async () => {
+  const { code, said } = await build(["image", "mips"]);
+  strictEqual(code, 2);
+  match(said, /no guest image for 'mips': amd64 or arm64/);
+});
+
+Deno.test("an image is not made of the bundle where DENORT_BIN, seen from the caller, is none", async () => {
+  using scratch = new Scratch();
+  scratch.file("denort", "text");
+  const { code, said } = await build(["image"], { DENORT_BIN: "denort" }, scratch.path);
+  strictEqual(code, 2);
+  match(said, new RegExp(`DENORT_BIN is no program for (amd64|arm64): ${scratch.path}/denort`));
+});
+
+Deno.test("the image takes the bundle when what is missing is the caller's, and no other failure", async () => {
+  using scratch = new BuildRoot();
+  const stub = "echo 'build.sh: one reason' >&2\necho 'build.sh: the reason' >&2\nexit ";
+  const installs = `mkdir -p dist; touch dist/guestd.js dist/libguestd.so dist/guestd
+    install_daemon "$(host_arch)" "$root/stage"; echo "$form, $why"`;
+  const after = async (code: number, env: Record<string, string> = {}): Promise<Outcome> => {
+    scratch.program("build.sh", `${stub}${code}`);
+    await Deno.remove(`${scratch.path}/stage`, { recursive: true }).catch(() => {});
+    return await scratch.run(`deno_for() { echo "$deno"; }; ${installs}`, env);
+  };
+  const there = (name: string): boolean => scratch.staged(name);
+
+  const bundle = await after(2);
+  strictEqual(bundle.out, "bundle, the reason", bundle.said);
+  deepStrictEqual([there("usr/lib/guestd/dist/guestd.js"), there("usr/bin/guestd")], [true, true]);
+  const compiled = await after(0);
+  strictEqual(compiled.out, "compiled, a denort is at hand", compiled.said);
+  deepStrictEqual([there("usr/lib/guestd/dist/guestd.js"), there("usr/bin/guestd")], [false, true]);
+  for (const failed of [await after(1), await after(2, { DENORT_BIN: "/a/denort" })]) {
+    deepStrictEqual([failed.out, there("usr/bin/guestd")], ["", false]);
+    match(failed.said, /one reason\nbuild\.sh: the reason/);
+  }
+});
+
+Deno.test("an image of another size, of another form or older than the scripts is made anew", async () => {
+  using scratch = new BuildRoot();
+  scratch.file("dist/guestd.js", "");
+  scratch.file("dist/libguestd.so", "");
+  for (const arch of ["amd64", "arm64"]) {
+    scratch.file(`dist/image/${arch}/rootfs.ext4`, "");
+    scratch.file(`dist/image/${arch}/form`, "bundle\n");
+    scratch.file(`dist/image/${arch}/disk_mib`, "2048\n");
+    scratch.file(`.tools/image/${arch}/unpacked/complete`, "");
+  }
+  const own = 'arch=$(host_arch); begin_stamp "image-$arch"; end_stamp "image-$arch"; ';
+  const fresh = async (env: Record<string, string>, before = ""): Promise<string> => {
+    const asked = `deno_for() { echo "$deno"; }; ${own}${before}
+      image_fresh "$arch" && echo fresh || echo stale`;
+    const { out, said } = await scratch.run(asked, env);
+    return out || said;
+  };
+  strictEqual(await fresh({}), "fresh");
+  strictEqual(await fresh({ GUESTD_IMAGE_DISK_MIB: "3072" }), "stale");
+  strictEqual(await fresh({ DENORT_BIN: "/a/denort" }), "stale");
+  const older = (newest: string): string =>
+    `find dist .tools image scripts deno.json -exec touch -hd 2000-01-01 {} +
+     touch -d 2001-01-01 "$stamps/image-$arch"
+     touch -hd 2002-01-01 ${newest}
+    `;
+  strictEqual(await fresh({}, older(".")), "fresh");
+  for (const newest of ["image", "scripts", "dist/guestd.js", "dist/libguestd.so", "deno.json"]) {
+    strictEqual(await fresh({}, older(newest)), "stale", newest);
+  }
+});
+
+Deno.test("each driver comes after those that it depends on, and one that is nowhere is told", async () => {
+  using scratch = new BuildRoot();
+  const modules = makeModules(scratch);
+  const there = await scratch.run(`module_order ${modules} virtio_rng virtio_blk virtio`);
+  const names = there.out.split("\n").map((path) => path.replace(/.*\//, ""));
+  deepStrictEqual(names, ["virtio.ko", "virtio_ring.ko", "virtio-blk.ko"], there.said);
+  const missing = await scratch.run(`module_order ${modules} virtio_blk virtio_net >list`);
+  strictEqual(missing.code, 2);
+  match(missing.said, /kernel has no driver virtio_net, neither as a module nor built in/);
+});
+
+Deno.test("packages are read in the layout of each of Debian's releases, compressed modules too", async () => {
+  using scratch = new BuildRoot();
+  makeModules(scratch);
+  scratch.file("old/lib/x", "");
+  scratch.file("new/usr/lib/x", "");
+  const script = `xz modules/6/*.ko
+    expand_modules modules
+    (cd modules/6; ls)
+    lib_of "$root/old" lib; lib_of "$root/new" lib; lib_of "$root/old" lib64
+    for place in bin usr/bin; do
+      unpacked=$tools/image/arm64/unpacked/busybox-static/$place
+      mkdir -p "$unpacked"; touch "$unpacked/busybox"; chmod +x "$unpacked/busybox"
+      busybox_of arm64
+      rm "$unpacked/busybox"
+    done
+    busybox_of arm64 || echo none`;
+  const { out, said } = await scratch.run(script);
+  const busybox = ".tools/image/arm64/unpacked/busybox-static";
+  deepStrictEqual(out.replaceAll(`${scratch.path}/`, "").split("\n"), [
+    "modules.builtin",
+    "virtio-blk.ko",
+    "virtio.ko",
+    "virtio_ring.ko",
+    "old/lib",
+    "new/usr/lib",
+    `${busybox}/bin/busybox`,
+    `${busybox}/usr/bin/busybox`,
+    "none",
+  ], said);
+});
+
+Deno.test("the guest gets the pinned Deno itself, whatever stands in its place here", async () => {
+  const ask = 'deno_for "$(host_arch)"';
+  using shim = new BuildRoot();
+  match((await shim.run(ask)).out, /\/\.tools\/deno-(amd64|arm64)-2\.9\.5\/deno$/);
+  using real = new BuildRoot();
+  await Deno.remove(`${real.path}/.tools/bin/deno`);
+  await Deno.symlink(Deno.execPath(), `${real.path}/.tools/bin/deno`);
+  strictEqual((await real.run(ask)).out, await Deno.realPath(Deno.execPath()));
+});
+
+Deno.test("a rustc too old for the library is not taken for the cross build", async () => {
+  using scratch = new BuildRoot();
+  for (const [minor, works] of [[63, "no"], [84, "no"], [85, "yes"], [96, "yes"]] as const) {
+    scratch.program("rustc", `echo 'rustc 1.${minor}.1 (0000 2026-01-01)'`);
+    const { out } = await scratch.run("rustc_works ./rustc && echo yes || echo no");
+    strictEqual(out, works, `1.${minor}`);
+  }
+});
+
+Deno.test("install.sh installs either form, and the installed daemon starts", async () => {
+  using scratch = new BuildRoot();
+  const install = async (...args: string[]): Promise<Outcome> =>
+    await command(`${ROOT}image/install.sh`, args);
+  const bundle = `${scratch.path}/bundle`;
+  const parts = [Deno.execPath(), `${ROOT}dist/guestd.js`, `${ROOT}dist/libguestd.so`];
+  strictEqual((await install(bundle, ...parts)).code, 0);
+  const { version } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.json`)) as {
+    version: string;
+  };
+  const launched = await command(`${bundle}/usr/lib/guestd/scripts/guestd`, ["--version"]);
+  strictEqual(launched.out, version, launched.said);
+  match(
+    await Deno.readTextFile(`${bundle}/usr/bin/guestd`),
+    /^exec \/usr\/lib\/guestd\/scripts\/guestd "\$@"$/m,
+  );
+
+  const one = scratch.program("guestd", "echo compiled");
+  Deno.chmodSync(one, 0o644);
+  strictEqual((await install(`${scratch.path}/compiled`, one)).code, 0);
+  const started = await command(`${scratch.path}/compiled/usr/bin/guestd`, []);
+  strictEqual(started.out, "compiled");
+
+  for (const args of [[], ["/x"], ["/x", "1", "2"]]) {
+    const refused = await install(...args);
+    deepStrictEqual([refused.code, /^usage: /.test(refused.said)], [2, true]);
+  }
+});
+
+Deno.test("the test run skips its guest only where an image is out of reach, and never in CI", async () => {
+  using scratch = new BuildRoot();
+  const cases = [[0, "", "ran 0"], [1, "", "1"], [2, "", "0"], [2, "true", "1"]] as const;
+  for (const [code, CI, expected] of cases) {
+    scratch.program("build.sh", `exit ${code}`);
+    const script = `source scripts/build/test.sh
+      missing_for_vm() { return 1; }
+      vm_suite() { printf 'ran '; }
+      vm_part_of_test
+      echo "$failed"`;
+    const { out, said } = await scratch.run(script, { CI });
+    strictEqual(out, expected, `code ${code}, CI '${CI}': ${said}`);
+  }
+});
