@@ -5,7 +5,7 @@ mod support;
 use guestd::process::reap::Exit;
 use guestd::process::request::Request;
 use guestd::process::ring::Stream;
-use support::{Host, QUICK, captured, shell};
+use support::{Host, Hung, QUICK, captured, shell};
 
 #[test]
 fn a_command_ends_with_its_code_and_all_its_output() {
@@ -103,30 +103,17 @@ fn a_child_gets_default_signals_no_mask_its_own_session_and_three_descriptors() 
 
 #[test]
 fn a_start_that_hangs_in_its_working_directory_holds_up_no_other() {
-    let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
-    let Ok(fuse) = rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty()) else {
-        println!("skipped: no /dev/fuse here");
+    let Some(mut hung) = Hung::mount() else {
+        println!("skipped: a directory that hangs needs /dev/fuse and root");
         return;
     };
-    let directory = std::env::temp_dir().join(format!("guestd-hung-{}", std::process::id()));
-    std::fs::create_dir_all(&directory).unwrap();
-    // A file system whose server never answers: whoever looks into it hangs.
-    let number = std::os::fd::AsRawFd::as_raw_fd(&fuse);
-    let data = format!("fd={number},rootmode=40000,user_id=0,group_id=0");
-    let data = std::ffi::CString::new(data).unwrap();
-    let flags = rustix::mount::MountFlags::NODEV;
-    if rustix::mount::mount("hung", &directory, "fuse", flags, Some(data.as_c_str())).is_err() {
-        println!("skipped: mounting needs root");
-        return;
-    }
-    let inside = std::ffi::CString::new(format!("{}/x", directory.display())).unwrap();
     let host = Host::open(QUICK);
     let hanging: Vec<u32> = (0..3)
         .map(|_| {
             let token = host.token();
             host.core.start(
                 Request {
-                    cwd: Some(inside.clone()),
+                    cwd: Some(hung.inside()),
                     ..shell("exit 0")
                 },
                 token,
@@ -140,12 +127,10 @@ fn a_start_that_hangs_in_its_working_directory_holds_up_no_other() {
         assert_eq!(exec.state().exit, Some(Exit::Code(code)));
     }
     // Its server gone, the file system answers with an error, and so do the starts.
-    drop(fuse);
+    hung.give_up();
     for token in hanging {
         assert_eq!(host.operation(token), (libc::ENOTCONN, 8));
     }
-    rustix::mount::unmount(&directory, rustix::mount::UnmountFlags::DETACH).unwrap();
-    std::fs::remove_dir(&directory).unwrap();
 }
 
 #[test]

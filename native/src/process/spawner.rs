@@ -22,7 +22,7 @@ use super::stack::Stack;
 use super::standing::Before;
 use super::store::Store;
 use crate::clock::epoch_secs;
-use crate::reactor::kin::own_children;
+use crate::reactor::kin::{has_no_children, own_children};
 use crate::reactor::mailbox::{Command, Mailbox};
 use crate::reactor::poll::Poll;
 use crate::wake::Wake;
@@ -59,8 +59,10 @@ pub struct Desk {
 const THREADS: usize = 2;
 /// And so many at most, while others hang.
 const MOST_THREADS: usize = 64;
-/// An order that waited this long shows that every thread hangs.
+/// An order that waited this long shows that every thread hangs, or gets no processor.
 const HANG: Duration = Duration::from_millis(250);
+/// A thread beyond the first ones ends after so long without an order, if it has no children.
+const IDLE: Duration = Duration::from_secs(5);
 
 /// Invariants: `threads` counts those that take orders as they come, `idle` those of them that wait
 /// for one. Beside them one stands by, which takes an order only after it waited for [`HANG`], and
@@ -72,8 +74,8 @@ struct State {
     idle: usize,
 }
 
-/// The threads and their queue. Children belong to the thread that cloned them, so no thread ever
-/// ends: its leaders would fall to the main thread and be reaped there as orphans.
+/// The threads and their queue. Children belong to the thread that cloned them, so none ends that
+/// has any: its leaders would fall to the main thread and be reaped there as orphans.
 pub struct Spawner {
     state: Mutex<State>,
     /// For the threads that take orders as they come.
@@ -114,15 +116,17 @@ impl Spawner {
         let (spawner, mut stack) = (Arc::clone(self), Stack::new()?);
         let body = move || {
             // Told before the first of its children is.
-            spawner.desk.mailbox.send(Command::Spawner(own_children()));
+            let thread = rustix::thread::gettid().as_raw_nonzero().get();
+            let told = Command::Spawner(thread, own_children());
+            spawner.desk.mailbox.send(told);
             if standby {
                 let order = spawner.stand_by();
                 spawner.spawn(&order, &mut stack);
             }
-            loop {
-                let order = spawner.next();
+            while let Some(order) = spawner.next() {
                 spawner.spawn(&order, &mut stack);
             }
+            spawner.desk.mailbox.send(Command::SpawnerEnds(thread));
         };
         thread::Builder::new()
             .name("guestd-spawner".into())
@@ -131,17 +135,29 @@ impl Spawner {
         Ok(())
     }
 
-    fn next(&self) -> Order {
+    /// Waits for an order; `None` once this thread may end and is one too many.
+    fn next(&self) -> Option<Order> {
         let mut state = self.lock();
+        let mut since = Instant::now();
         loop {
             if let Some((_, order)) = state.orders.pop_front() {
-                return order;
+                return Some(order);
+            }
+            if state.threads > THREADS && since.elapsed() >= IDLE {
+                if has_no_children() {
+                    state.threads -= 1;
+                    return None;
+                }
+                since = Instant::now();
             }
             state.idle += 1;
-            state = self
-                .queued
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+            state = if state.threads > THREADS {
+                let timed = self.queued.wait_timeout(state, IDLE);
+                timed.unwrap_or_else(PoisonError::into_inner).0
+            } else {
+                let woken = self.queued.wait(state);
+                woken.unwrap_or_else(PoisonError::into_inner)
+            };
             state.idle -= 1;
         }
     }

@@ -18,6 +18,11 @@ pub fn own_children() -> Option<OwnedFd> {
     children_of("thread-self")
 }
 
+/// Whether the calling thread has no child, so that it may end; false where there is no telling.
+pub fn has_no_children() -> bool {
+    own_children().is_some_and(|list| read_list(&list).is_ok_and(|pids| pids.is_empty()))
+}
+
 /// A list longer than this is not read, in bytes.
 const LONGEST: usize = 4096;
 
@@ -29,11 +34,12 @@ const LONGEST: usize = 4096;
 /// of child there is no descendant of any ended leader.
 ///
 /// Invariants: `leaders` are the adopted children of the spawners that are not reaped; a child that
-/// is not adopted yet makes the answer "maybe". `spawned` has the list of every spawner thread, and
-/// is `None` for ever once one of them has none.
+/// is not adopted yet makes the answer "maybe". `spawned` has the list of every spawner thread by
+/// its number, but of those that ended without children, and is `None` for ever once one of them
+/// has none.
 pub struct Kin {
     orphans: Option<OwnedFd>,
-    spawned: Option<Vec<OwnedFd>>,
+    spawned: Option<Vec<(i32, OwnedFd)>>,
     leaders: HashSet<i32>,
 }
 
@@ -49,11 +55,18 @@ impl Kin {
     }
 
     /// Gets a spawner thread's list of children.
-    pub fn watch_spawner(&mut self, children: Option<OwnedFd>) {
+    pub fn watch_spawner(&mut self, thread: i32, children: Option<OwnedFd>) {
         self.spawned = self.spawned.take().zip(children).map(|(mut lists, list)| {
-            lists.push(list);
+            lists.push((thread, list));
             lists
         });
+    }
+
+    /// A spawner thread without children ends.
+    pub fn forget_spawner(&mut self, thread: i32) {
+        if let Some(lists) = &mut self.spawned {
+            lists.retain(|(number, _)| *number != thread);
+        }
     }
 
     /// A leader was adopted.
@@ -79,14 +92,14 @@ impl Kin {
             && self
                 .spawned
                 .as_ref()
-                .is_some_and(|lists| lists.iter().all(leaders))
+                .is_some_and(|lists| lists.iter().all(|(_, list)| leaders(list)))
     }
 
     /// Children of the spawners that are no leaders: siblings of leaders (`CLONE_PARENT`), and
     /// children that are not adopted yet.
     pub fn strangers(&self) -> Vec<i32> {
         let lists = self.spawned.iter().flatten();
-        let listed = lists.filter_map(|list| read_list(list).ok()).flatten();
+        let listed = lists.filter_map(|(_, list)| read_list(list).ok()).flatten();
         listed.filter(|pid| !self.leaders.contains(pid)).collect()
     }
 }
@@ -113,7 +126,7 @@ mod tests {
     fn children_are_leaders_or_they_are_noticed() {
         let mut kin = Kin::of_this_process();
         // This thread plays both: the test's main thread has no children.
-        kin.watch_spawner(own_children());
+        kin.watch_spawner(1, own_children());
         assert!(kin.are_leaders_only());
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();
@@ -123,12 +136,19 @@ mod tests {
         drop(child.stdin.take());
         child.wait().unwrap();
         assert!(kin.are_leaders_only());
-        kin.watch_spawner(None);
+        // A thread that ends leaves no descriptor behind, and the others' lists alone.
+        let ended = std::thread::spawn(own_children).join().unwrap();
+        kin.watch_spawner(2, ended);
+        kin.forget_spawner(2);
+        let left: Vec<i32> = kin.spawned.iter().flatten().map(|list| list.0).collect();
+        assert_eq!(left, [1]);
+        assert!(kin.are_leaders_only());
+        kin.watch_spawner(3, None);
         assert!(
             !kin.are_leaders_only(),
             "without every list there is no answer"
         );
-        kin.watch_spawner(own_children());
+        kin.watch_spawner(4, own_children());
         assert!(
             !kin.are_leaders_only(),
             "nor does a later list bring one back"

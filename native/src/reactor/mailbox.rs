@@ -13,8 +13,10 @@ use crate::procfs::Member;
 /// What the reactor is asked to do. `token` names the operation that is completed with the answer.
 #[allow(missing_docs, reason = "the fields are named by the line above each")]
 pub enum Command {
-    /// A spawner thread's list of its children, which it opened itself if the kernel keeps one.
-    Spawner(Option<OwnedFd>),
+    /// A spawner thread's number, and the list of its children, if the kernel keeps one.
+    Spawner(i32, Option<OwnedFd>),
+    /// The spawner thread of this number ends; it has no children.
+    SpawnerEnds(i32),
     /// End a group: SIGTERM, then SIGKILL. Completes with 1 if it had a live member, else 0.
     Kill { exec: u32, token: u32 },
     /// Write to a child's stdin, and close it if `eof`.

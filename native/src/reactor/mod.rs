@@ -271,7 +271,10 @@ impl Reactor {
 
     fn obey(&mut self, command: Command) {
         match command {
-            Command::Spawner(children) => self.context.kin.watch_spawner(children),
+            Command::Spawner(thread, children) => {
+                self.context.kin.watch_spawner(thread, children);
+            }
+            Command::SpawnerEnds(thread) => self.context.kin.forget_spawner(thread),
             Command::Kill { exec, token } => {
                 if self.actors.contains_key(&exec) {
                     let grace = self.context.spans.grace_ns;

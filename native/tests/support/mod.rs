@@ -167,3 +167,44 @@ pub fn state_of(pid: i32) -> Option<char> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.chars().next()
 }
+
+/// A directory into which nobody can look: its file system has a server that never answers.
+pub struct Hung {
+    fuse: Option<std::os::fd::OwnedFd>,
+    directory: std::path::PathBuf,
+}
+
+impl Hung {
+    /// None where there is no /dev/fuse, or no root to mount it.
+    pub fn mount() -> Option<Self> {
+        let flags = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::CLOEXEC;
+        let fuse = rustix::fs::open("/dev/fuse", flags, rustix::fs::Mode::empty()).ok()?;
+        let directory = std::env::temp_dir().join(format!("guestd-hung-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&fuse);
+        let data = format!("fd={number},rootmode=40000,user_id=0,group_id=0");
+        let data = CString::new(data).unwrap();
+        let flags = rustix::mount::MountFlags::NODEV;
+        rustix::mount::mount("hung", &directory, "fuse", flags, Some(data.as_c_str())).ok()?;
+        let fuse = Some(fuse);
+        Some(Self { fuse, directory })
+    }
+
+    /// From now on it answers with ENOTCONN, and so does every look that hung.
+    pub fn give_up(&mut self) {
+        self.fuse = None;
+    }
+
+    /// A path that hangs whoever looks at it.
+    pub fn inside(&self) -> CString {
+        CString::new(format!("{}/x", self.directory.display())).unwrap()
+    }
+}
+
+impl Drop for Hung {
+    fn drop(&mut self) {
+        self.give_up();
+        let _ = rustix::mount::unmount(&self.directory, rustix::mount::UnmountFlags::DETACH);
+        let _ = std::fs::remove_dir(&self.directory);
+    }
+}
