@@ -59,7 +59,7 @@ pub struct Desk {
 const THREADS: usize = 2;
 /// And so many at most, while others hang.
 const MOST_THREADS: usize = 64;
-/// An order that waited this long shows that every thread hangs.
+/// An order that waited this long, while none was taken, shows that every thread hangs.
 const HANG: Duration = Duration::from_millis(250);
 
 /// Invariants: `threads` counts those that take orders as they come, `idle` those of them that wait
@@ -68,6 +68,8 @@ const HANG: Duration = Duration::from_millis(250);
 #[derive(Default)]
 struct State {
     orders: VecDeque<(Instant, Order)>,
+    /// When one was last taken as it came: on a busy machine a long queue moves, if slowly.
+    taken: Option<Instant>,
     threads: usize,
     idle: usize,
 }
@@ -135,6 +137,7 @@ impl Spawner {
         let mut state = self.lock();
         loop {
             if let Some((_, order)) = state.orders.pop_front() {
+                state.taken = Some(Instant::now());
                 return order;
             }
             state.idle += 1;
@@ -150,13 +153,15 @@ impl Spawner {
     fn stand_by(self: &Arc<Self>) -> Order {
         let mut state = self.lock();
         loop {
-            let Some(waited) = state.orders.front().map(|(since, _)| since.elapsed()) else {
+            let front = state.orders.front().map(|(since, _)| Some(*since));
+            let Some(since) = front.and_then(|since| since.max(state.taken)) else {
                 state = self
                     .waiting
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
+            let waited = since.elapsed();
             if waited < HANG {
                 let timed = self.waiting.wait_timeout(state, HANG - waited);
                 state = timed.unwrap_or_else(PoisonError::into_inner).0;
