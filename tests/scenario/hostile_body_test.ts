@@ -130,9 +130,6 @@ Deno.test("a chunked body over the limit is refused as soon as it is, and leaves
     env: { GUESTD_MAX_BODY_BYTES: String(40 * MIB) },
   });
   const [file, tar] = [fileUrl("file", scratch.join("file")), fileUrl("tar", scratch.join("tree"))];
-  // The thread that writes it stays for ten seconds, in case there is more to write.
-  strictEqual((await ask(daemon, "PUT", file)).status, 204);
-  Deno.removeSync(scratch.join("file"));
   const before = await Footprint.of(daemon);
   const cases: readonly [method: string, target: string, bytes: number, status: number][] = [
     ["POST", START, 40 * MIB, 413],

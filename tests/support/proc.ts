@@ -118,6 +118,19 @@ export function childFdCount(pid: number): number {
   return count;
 }
 
+/** The name of each thread; the kernel cuts it to 15 characters. */
+export function threadNames(pid: number): string[] {
+  const names: string[] = [];
+  for (const { name } of Deno.readDirSync(`/proc/${pid}/task`)) {
+    try {
+      names.push(Deno.readTextFileSync(`/proc/${pid}/task/${name}/comm`).trim());
+    } catch {
+      // Ended since the listing.
+    }
+  }
+  return names;
+}
+
 /** Number of threads. */
 export function threadCount(pid: number): number {
   return [...Deno.readDirSync(`/proc/${pid}/task`)].length;

@@ -59,7 +59,8 @@ pub struct Desk {
 const THREADS: usize = 2;
 /// And so many at most, while others hang.
 const MOST_THREADS: usize = 64;
-/// An order that waited this long shows that every thread hangs, or gets no processor.
+/// An order that waited this long, while none was taken, shows that every thread hangs, or gets no
+/// processor.
 const HANG: Duration = Duration::from_millis(250);
 /// A thread beyond the first ones ends after so long without an order, if it has no children.
 const IDLE: Duration = Duration::from_secs(5);
@@ -70,6 +71,8 @@ const IDLE: Duration = Duration::from_secs(5);
 #[derive(Default)]
 struct State {
     orders: VecDeque<(Instant, Order)>,
+    /// When one was last taken as it came: on a busy machine a long queue moves, if slowly.
+    taken: Option<Instant>,
     threads: usize,
     idle: usize,
 }
@@ -141,6 +144,7 @@ impl Spawner {
         let mut since = Instant::now();
         loop {
             if let Some((_, order)) = state.orders.pop_front() {
+                state.taken = Some(Instant::now());
                 return Some(order);
             }
             if state.threads > THREADS && since.elapsed() >= IDLE {
@@ -166,13 +170,15 @@ impl Spawner {
     fn stand_by(self: &Arc<Self>) -> Order {
         let mut state = self.lock();
         loop {
-            let Some(waited) = state.orders.front().map(|(since, _)| since.elapsed()) else {
+            let front = state.orders.front().map(|(since, _)| Some(*since));
+            let Some(since) = front.and_then(|since| since.max(state.taken)) else {
                 state = self
                     .waiting
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
                 continue;
             };
+            let waited = since.elapsed();
             if waited < HANG {
                 let timed = self.waiting.wait_timeout(state, HANG - waited);
                 state = timed.unwrap_or_else(PoisonError::into_inner).0;
