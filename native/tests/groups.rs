@@ -2,6 +2,7 @@
 
 mod support;
 
+use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
 use guestd::process::reap::Exit;
@@ -258,4 +259,95 @@ fn a_sibling_that_a_leader_cloned_for_its_parent_is_in_the_group_too() {
     assert_eq!(host.operation(token), (0, 1));
     eventually("the sibling is reaped", || state_of(sibling).is_none());
     eventually("the leader is reaped", || state_of(exec.pid).is_none());
+}
+
+/// A file system of FUSE whose server takes requests and answers none but the first: who looks
+/// into it cannot be killed until the server is gone.
+struct Bog {
+    server: Option<std::fs::File>,
+    directory: std::path::PathBuf,
+}
+
+impl Bog {
+    /// `None` where there is no FUSE or it may not be mounted.
+    fn spread() -> Option<Self> {
+        let mut server = std::fs::File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/fuse")
+            .ok()?;
+        let directory = std::env::temp_dir().join(format!("guestd-bog-{}", std::process::id()));
+        std::fs::create_dir_all(&directory).unwrap();
+        let number = std::os::fd::AsRawFd::as_raw_fd(&server);
+        let data = format!("fd={number},rootmode=40000,user_id=0,group_id=0");
+        let data = std::ffi::CString::new(data).unwrap();
+        let flags = rustix::mount::MountFlags::NODEV;
+        rustix::mount::mount("bog", &directory, "fuse", flags, Some(data.as_c_str())).ok()?;
+        let mut request = vec![0; 64 << 10];
+        assert!(server.read(&mut request).unwrap() > 0);
+        // fuse_out_header: length, error, the request's number; fuse_init_out: version 7.31.
+        let mut answer = vec![0; 16 + 64];
+        answer[0] = 80;
+        answer[8..16].copy_from_slice(&request[8..16]);
+        (answer[16], answer[20]) = (7, 31);
+        server.write_all(&answer).unwrap();
+        let server = Some(server);
+        Some(Self { server, directory })
+    }
+
+    /// Waits until somebody looks into it.
+    fn catch(&mut self) {
+        let server = self.server.as_mut().unwrap();
+        assert!(server.read(&mut vec![0; 64 << 10]).unwrap() > 0);
+    }
+}
+
+impl Drop for Bog {
+    fn drop(&mut self) {
+        self.server = None;
+        let detach = rustix::mount::UnmountFlags::DETACH;
+        rustix::mount::unmount(&self.directory, detach).unwrap();
+        std::fs::remove_dir(&self.directory).unwrap();
+    }
+}
+
+#[test]
+fn a_kill_of_what_cannot_be_killed_answers_once_sigkill_was_sent() {
+    let Some(mut bog) = Bog::spread() else {
+        println!("skipped: no FUSE here, or not root");
+        return;
+    };
+    let host = Host::open(QUICK);
+    let exec = host.sh(&format!(
+        "trap '' TERM; exec cat {}/x",
+        bog.directory.display()
+    ));
+    bog.catch();
+    let token = host.token();
+    let asked = Instant::now();
+    host.core.send(Command::Kill {
+        exec: exec.id,
+        token,
+    });
+    // Lets it go in the end, so that a kill which waits for that is seen to have waited.
+    let (answered, wait) = std::sync::mpsc::channel::<()>();
+    let server = std::thread::spawn(move || {
+        let _ = wait.recv_timeout(Duration::from_secs(10));
+        drop(bog);
+    });
+    assert_eq!(host.operation(token), (0, 1));
+    let took = asked.elapsed();
+    assert!(
+        took >= Duration::from_millis(300),
+        "before the grace: {took:?}"
+    );
+    assert!(
+        took < Duration::from_secs(5),
+        "waited for its end: {took:?}"
+    );
+    assert!(exec.state().exit.is_none(), "it lives on");
+    drop(answered);
+    server.join().unwrap();
+    host.published(&exec);
+    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGKILL)));
 }

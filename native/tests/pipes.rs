@@ -2,8 +2,11 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use guestd::core::Settings;
+use guestd::process::exec::Exec;
 use guestd::process::log::Next;
 use guestd::process::request::Request;
 use guestd::process::ring::Stream;
@@ -99,6 +102,48 @@ fn a_child_that_does_not_read_costs_the_writer_its_deadline_and_no_more() {
 }
 
 #[test]
+fn a_write_has_its_time_from_its_arrival_also_when_it_had_to_wait_for_another() {
+    let host = Host::open(Settings {
+        stdin_secs: 2.0,
+        ..QUICK
+    });
+    let fifo = std::env::temp_dir().join(format!("guestd-turn-{}", std::process::id()));
+    let script = format!(
+        "mkfifo {0}; echo ready; read l < {0}; head -c 200000 | wc -c; exec sleep 1000",
+        fifo.display()
+    );
+    let exec = host.start(Request {
+        stdin: true,
+        ..shell(&script)
+    });
+    host.says(&exec, "ready");
+    let arrived = Instant::now();
+    let [first, second] = [200_000, 1 << 20].map(|size| {
+        let token = host.token();
+        host.core.send(Command::Stdin {
+            exec: exec.id,
+            data: vec![b'x'; size],
+            eof: false,
+            token,
+        });
+        token
+    });
+    // The first has its turn for so long: that is the case, not a wait for anything.
+    std::thread::sleep(Duration::from_millis(1500));
+    std::fs::write(&fifo, "go\n").unwrap();
+    assert_eq!(host.operation(first), (0, 200_000));
+    let (status, written) = host.operation(second);
+    let took = arrived.elapsed();
+    assert!(status == libc::ETIMEDOUT && written > 0);
+    assert!(took >= Duration::from_secs(2), "too early: {took:?}");
+    assert!(
+        took < Duration::from_secs(3),
+        "its time began late: {took:?}"
+    );
+    std::fs::remove_file(&fifo).unwrap();
+}
+
+#[test]
 fn a_child_that_stopped_reading_closes_stdin_for_good() {
     let host = Host::open(QUICK);
     let exec = host.start(Request {
@@ -120,18 +165,41 @@ fn a_child_that_stopped_reading_closes_stdin_for_good() {
     });
 }
 
+const FLOOD: &str = "head -c 67108864 /dev/zero";
+
+/// How long a flood takes that nobody looks at: what this machine needs for the copying.
+fn unwatched(host: &Host) -> Duration {
+    let began = Instant::now();
+    host.published(&host.sh(FLOOD));
+    began.elapsed()
+}
+
+/// How long `exec` takes to its end beside a reader at whose pace the whole would take minutes.
+fn trickled(host: &Host, exec: &Arc<Exec>) -> Duration {
+    let slow = host.core.attach(exec, 0);
+    let began = Instant::now();
+    while !exec.state().published {
+        // Its slowness, not a wait for anything.
+        std::thread::sleep(Duration::from_millis(20));
+        let _ = exec.state().log.next(slow, &mut [0; 4096]);
+    }
+    host.core.detach(slow);
+    began.elapsed()
+}
+
 #[test]
 fn a_reader_that_takes_nothing_holds_the_command_up_for_a_moment_only() {
     let host = Host::open(QUICK);
-    let exec = host.sh("head -c 67108864 /dev/zero");
+    let free = unwatched(&host);
+    let exec = host.sh(FLOOD);
     let stuck = host.core.attach(&exec, 0);
     let began = Instant::now();
     host.published(&exec);
     // 100 ms a hold and given up after the first one that brought nothing; the rest is copying.
+    let took = began.elapsed();
     assert!(
-        began.elapsed() < Duration::from_secs(3),
-        "took {:?}",
-        began.elapsed()
+        took < 2 * free + Duration::from_millis(500),
+        "took {took:?}, and {free:?} unwatched"
     );
     assert_eq!(exec.state().log.total(), 64 << 20);
     let next = exec.state().log.next(stuck, &mut [0; 64]);
@@ -170,16 +238,55 @@ fn a_reader_that_keeps_up_misses_nothing_of_a_fast_writer() {
 #[test]
 fn a_reader_that_trickles_holds_the_command_up_for_a_second_in_all() {
     let host = Host::open(QUICK);
-    let exec = host.sh("head -c 67108864 /dev/zero");
-    let slow = host.core.attach(&exec, 0);
-    let began = Instant::now();
-    while !exec.state().published {
-        // Its slowness, not a wait for anything: at this pace the whole would take minutes.
-        std::thread::sleep(Duration::from_millis(20));
-        let _ = exec.state().log.next(slow, &mut [0; 4096]);
-    }
-    let took = began.elapsed();
+    let free = unwatched(&host);
+    let took = trickled(&host, &host.sh(FLOOD));
     assert!(took > Duration::from_millis(900), "not held: {took:?}");
-    assert!(took < Duration::from_secs(4), "held too long: {took:?}");
-    host.core.detach(slow);
+    assert!(
+        took < 2 * free + Duration::from_millis(1700),
+        "held for {took:?}, and {free:?} unwatched"
+    );
+}
+
+#[test]
+fn while_it_drains_no_command_is_held_up_for_a_reader() {
+    let host = Host::open(QUICK);
+    let free = unwatched(&host);
+    host.core.send(Command::Drain);
+    let took = trickled(&host, &host.sh(FLOOD));
+    assert!(
+        took < 2 * free + Duration::from_millis(600),
+        "held for {took:?}, and {free:?} unwatched"
+    );
+}
+
+#[test]
+fn after_its_sigterm_no_command_is_held_up_for_a_reader() {
+    let host = Host::open(Settings {
+        grace_secs: 60.0,
+        ..QUICK
+    });
+    let free = unwatched(&host);
+    let exec = host.start(Request {
+        stdin: true,
+        ..shell(&format!("trap '' TERM; echo ready; read go; exec {FLOOD}"))
+    });
+    host.says(&exec, "ready");
+    let token = host.token();
+    host.core.send(Command::Kill {
+        exec: exec.id,
+        token,
+    });
+    host.core.send(Command::Stdin {
+        exec: exec.id,
+        data: b"go\n".to_vec(),
+        eof: false,
+        token: host.token(),
+    });
+    let took = trickled(&host, &exec);
+    assert_eq!(host.operation(token), (0, 1));
+    assert!(exec.state().log.total() > 64 << 20, "the flood came");
+    assert!(
+        took < 2 * free + Duration::from_millis(600),
+        "held for {took:?}, and {free:?} unwatched"
+    );
 }

@@ -99,10 +99,17 @@ Deno.test("a poll of a young exec is held until it is 100 ms old, and no longer"
 
 Deno.test("a held poll is answered the moment the phase changes", async () => {
   await using daemon = await Daemon.bootstrapped();
-  const id = await daemon.exec(UNTIL_EOF, { stdin: true });
-  const held = daemon.poll(id);
-  await daemon.stdin(id, "", true);
-  strictEqual((await held).phase, "exited");
+  let quickest = Infinity;
+  for (let times = 0; times < 10; times++) {
+    const started = performance.now();
+    const id = await daemon.exec(UNTIL_EOF, { stdin: true });
+    const held = daemon.poll(id);
+    await daemon.stdin(id, "", true);
+    strictEqual((await held).phase, "exited");
+    quickest = Math.min(quickest, performance.now() - started);
+  }
+  // Each could be held until it is 100 ms old.
+  strictEqual(quickest < 95, true, `${quickest} ms`);
 });
 
 Deno.test("a held poll whose caller leaves costs nothing, and the next one is answered", async () => {

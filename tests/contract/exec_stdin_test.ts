@@ -107,6 +107,18 @@ Deno.test("exactly max_stdin_write_bytes go, one byte more is 413 and goes nowhe
   strictEqual((await daemon.outcome(id)).stdout.trim(), String(MIB + 1));
 });
 
+Deno.test("a limit that was configured is the one in force, also above what a body of 2 MiB can hold", async () => {
+  for (const limit of [10, 3 * MIB]) {
+    const env = { GUESTD_MAX_STDIN_WRITE_BYTES: String(limit) };
+    await using daemon = await Daemon.bootstrapped({ env });
+    const id = await daemon.exec(["wc", "-c"], { stdin: true });
+    const more = { data_b64: new Uint8Array(limit + 1).toBase64() };
+    await refused(await daemon.post(execPath(id, "stdin"), more), 413, "stdin_write_too_large");
+    strictEqual((await daemon.stdin(id, new Uint8Array(limit), true)).written, limit);
+    strictEqual((await daemon.outcome(id)).stdout.trim(), String(limit));
+  }
+});
+
 Deno.test("a body above 2 MiB is 413 stdin_write_too_large unread, declared or not", async () => {
   await using daemon = await Daemon.bootstrapped();
   const path = execPath("nobody", "stdin");

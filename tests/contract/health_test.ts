@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
 import { BLOCK } from "../support/child_scripts.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
 
@@ -57,6 +58,24 @@ Deno.test("disk gives what an unprivileged writer has and presses below the rese
   const most = String(Number.MAX_SAFE_INTEGER);
   deepStrictEqual((await measured(most)).slice(1), [BigInt(most), true]);
   deepStrictEqual((await measured("1")).slice(1), [1n, false]);
+});
+
+/** What stat(1) says is left on `/` for who is not root, in bytes. */
+async function leftForOthers(): Promise<number> {
+  const { stdout } = await new Deno.Command("stat", { args: ["-f", "-c", "%a %S", "/"] }).output();
+  const [blocks = 0, size = 0] = new TextDecoder().decode(stdout).split(" ").map(Number);
+  return blocks * size;
+}
+
+Deno.test("available bytes are those of an unprivileged writer: what is reserved for root is not among them", async () => {
+  await using daemon = await Daemon.start();
+  // Others write to the disk, so the figure is looked for between two of stat's.
+  await eventually("the figure of statfs", async () => {
+    const before = await leftForOthers();
+    const seen = Number((await daemon.health()).disk?.available_bytes);
+    const after = await leftForOthers();
+    return Math.min(before, after) <= seen && seen <= Math.max(before, after);
+  });
 });
 
 Deno.test("busy is true exactly while an exec has not published its result", async () => {

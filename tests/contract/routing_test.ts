@@ -162,6 +162,21 @@ Deno.test("nothing of a body is read before auth has passed: the answer does not
   }
 });
 
+Deno.test("a query is looked at behind the gate: a bad one is 503, then 401, then 400", async () => {
+  await using daemon = await Daemon.start();
+  const targets = ["/v1/exec/x/stream?offset=x", "/v1/tcp?port=x", "/v1/fs/file?path="];
+  const each = async (status: number, token?: string): Promise<void> => {
+    const headers = token === undefined ? [] : [["Authorization", `Bearer ${token}`] as const];
+    for (const target of targets) {
+      strictEqual((await ask(daemon, "GET", target, headers)).status, status, target);
+    }
+  };
+  await each(503);
+  await daemon.bootstrap("t");
+  await each(401);
+  await each(400, "t");
+});
+
 Deno.test("a refused body within max_drain_bytes keeps its connection, one beyond or chunked closes it", async () => {
   await using daemon = await Daemon.start({ env: { GUESTD_MAX_DRAIN_BYTES: "100" } });
   for (const [size, kept] of [[100, true], [101, false]] as const) {

@@ -1,7 +1,10 @@
-import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
+import { Scratch } from "../support/scratch.ts";
 
-const CAP = 8 * 1024 * 1024;
+const MIB = 1024 * 1024;
+const CAP = 8 * MIB;
 
 Deno.test("exactly 8 MiB are not truncated, one byte more is, on each stream for itself", async () => {
   await using daemon = await Daemon.bootstrapped();
@@ -83,6 +86,81 @@ Deno.test("16 MiB that JSON makes 96 MiB of are answered, in memory that stays b
   let bytes = 0;
   for await (const chunk of response.body ?? []) bytes += chunk.length;
   strictEqual(bytes > 12 * CAP, true);
-  const grown = (daemon.rss() - before) / 1024 / 1024;
+  const grown = (daemon.rss() - before) / MIB;
   strictEqual(grown < 100, true, `${grown} MiB more`);
+});
+
+/** Sizes of the files in `directory` that the daemon has open and that have no name any more. */
+function unnamedFiles(daemon: Daemon, directory: string): number[] {
+  const sizes: number[] = [];
+  for (const { name } of Deno.readDirSync(`/proc/${daemon.pid}/fd`)) {
+    const path = `/proc/${daemon.pid}/fd/${name}`;
+    try {
+      const target = Deno.readLinkSync(path);
+      if (!target.startsWith(`${directory}/`) || !target.endsWith(" (deleted)")) continue;
+      sizes.push(Deno.statSync(path).size);
+    } catch {
+      // Closed since the listing.
+    }
+  }
+  return sizes;
+}
+
+/** Runs commands with as much output as is kept of each stream, one after the other; gives their ids. */
+async function fill(daemon: Daemon, words: readonly string[]): Promise<string[]> {
+  const ids: string[] = [];
+  for (const word of words) {
+    const id = await daemon.exec(`yes ${word} | head -c ${CAP}; yes ${word}! | head -c ${CAP} >&2`);
+    // Nothing but the exit comes of a stream from beyond the end.
+    await using stream = await daemon.stream(id, 2n ** 63n);
+    await stream.rest();
+    ids.push(id);
+  }
+  return ids;
+}
+
+/** The output that `fill` made is all there, in poll and in ack. */
+async function isWhole(
+  daemon: Daemon,
+  ids: readonly string[],
+  words: readonly string[],
+): Promise<void> {
+  for (const [index, id] of ids.entries()) {
+    const polled = await daemon.poll(id);
+    const acked = await daemon.ack(id);
+    for (const { stdout, stderr, truncated } of [polled, acked]) {
+      strictEqual(stdout === `${words[index]}\n`.repeat(CAP).slice(0, CAP), true);
+      strictEqual(stderr === `${words[index]}!\n`.repeat(CAP).slice(0, CAP), true);
+      strictEqual(truncated, false);
+    }
+  }
+}
+
+Deno.test("unacked output beyond 64 MiB in all is in an unnamed file in GUESTD_SPOOL_DIR, until the ack", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SPOOL_DIR: scratch.path } });
+  const words = ["first", "second", "third", "fourth", "fifth", "sixth"];
+  const some = await fill(daemon, words.slice(0, 3));
+  deepStrictEqual(unnamedFiles(daemon, scratch.path), [], "48 MiB are kept in memory");
+  const more = await fill(daemon, words.slice(3));
+  await eventually("32 MiB of 96 to be in the file", () => {
+    const [size = 0] = unnamedFiles(daemon, scratch.path);
+    return size >= 32 * MIB;
+  });
+  deepStrictEqual([...Deno.readDirSync(scratch.path)], [], "it has no name");
+  await isWhole(daemon, [...some, ...more], words);
+  await eventually("its space back", () => unnamedFiles(daemon, scratch.path).length === 0);
+});
+
+Deno.test("output that cannot be spooled stays in memory, with a warning, and nothing of it is lost", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SPOOL_DIR: "/no/such/place" } });
+  const words = ["first", "second", "third", "fourth", "fifth"];
+  const ids = await fill(daemon, words);
+  const line = await daemon.log.until(
+    "the warning",
+    ({ msg }) => msg.includes("cannot be spooled"),
+  );
+  deepStrictEqual([line.level, line["directory"]], ["warn", "/no/such/place"]);
+  ok(daemon.rss() > 5 * 2 * CAP);
+  await isWhole(daemon, ids, words);
 });

@@ -1,9 +1,15 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
-import { BLOCK, IGNORE_TERM, ORPHANED_STUBBORN_GRANDCHILD } from "../support/child_scripts.ts";
+import {
+  BLOCK,
+  flood,
+  IGNORE_TERM,
+  ORPHANED_STUBBORN_GRANDCHILD,
+} from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { gone, isLive } from "../support/proc.ts";
 import { bodyText, headerValues, request } from "../support/raw_http.ts";
+import { Scratch } from "../support/scratch.ts";
 
 const QUICK = { env: { GUESTD_DRAIN_SECS: "0.2" } };
 
@@ -12,6 +18,7 @@ const WAYS: readonly [string, (daemon: Daemon) => Promise<unknown> | void][] = [
   ["terminate", (daemon) => daemon.hook("terminate")],
   ["SIGTERM", (daemon) => daemon.signal("SIGTERM")],
   ["SIGINT", (daemon) => daemon.signal("SIGINT")],
+  ["SIGQUIT", (daemon) => daemon.signal("SIGQUIT")],
 ];
 
 for (const [way, begin] of WAYS) {
@@ -135,6 +142,24 @@ Deno.test("a held poll and a held kill are answered with what is known when the 
   strictEqual(await daemon.end(), 0);
 });
 
+Deno.test("a held poll is let go of before anything is ended: it says running", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  using polling = await daemon.connect();
+  const id = await daemon.exec(BLOCK);
+  // In one piece: once the first is answered the second has been read.
+  const both = [request("GET", "/v1/health"), request("GET", execPath(id), [authorization])];
+  await polling.send(new Uint8Array(await new Blob(both as BlobPart[]).arrayBuffer()));
+  strictEqual((await polling.response()).status, 200);
+  await daemon.health();
+  daemon.signal("SIGTERM");
+  deepStrictEqual(JSON.parse(bodyText(await polling.response())), {
+    exec_id: id,
+    phase: "running",
+  });
+  strictEqual(await daemon.end(), 0);
+});
+
 Deno.test("a second signal ends it at once, with the groups killed", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "60" } });
   const id = await daemon.exec(IGNORE_TERM);
@@ -218,4 +243,42 @@ Deno.test("a writer that is held back for a reader, or floods, does not hold the
   const before = performance.now();
   strictEqual(await daemon.stop(), 0);
   ok(performance.now() - before < 6000, `${performance.now() - before} ms`);
+});
+
+Deno.test("while it drains no writer is held back for a reader that takes a little now and then", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "30" } });
+  const size = 128 * 1024 * 1024;
+  const start = (sign: string): Promise<string> =>
+    daemon.exec(`head -c1 >/dev/null; ${flood(size)}; echo > ${scratch.join(sign)}`, {
+      stdin: true,
+    });
+  const isOver = (sign: string): boolean =>
+    [...Deno.readDirSync(scratch.path)].some(({ name }) => name === sign);
+  const unwatched = await start("unwatched");
+  let before = performance.now();
+  await daemon.stdin(unwatched, "x");
+  await eventually("its end", () => isOver("unwatched"));
+  const free = performance.now() - before;
+
+  const id = await start("watched");
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  using slow = await daemon.connect();
+  await slow.send(request("GET", execPath(id, "stream"), [authorization]));
+  strictEqual((await slow.head()).status, 200);
+  using writing = await daemon.connect();
+  const whole = request("POST", execPath(id, "stdin"), [authorization], '{"data_b64":"eA=="}');
+  await writing.send(whole.subarray(0, -1));
+  await daemon.health();
+  daemon.signal("SIGTERM");
+  await daemon.log.until("the drain", ({ msg }) => msg === "shutting down");
+  before = performance.now();
+  await writing.send(whole.subarray(-1));
+  while (!isOver("watched")) {
+    await slow.more();
+    // This is what makes it slow.
+    await new Promise((resolve) => setTimeout(resolve, 1));
+  }
+  const took = performance.now() - before;
+  ok(took < free + 700, `${took} ms while it drains, ${free} ms unwatched`);
 });

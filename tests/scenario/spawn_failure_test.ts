@@ -157,6 +157,22 @@ Deno.test("a failed start leaves no process, no descriptor and no id behind", as
   deepStrictEqual(childrenOf(daemon.pid), []);
 });
 
+Deno.test(
+  { name: "a user who may have no more processes is spawn_failed with EAGAIN", ...ROOT_ONLY },
+  async () => {
+    const demoted = ["--reuid", "4321", "--regid", "4321", "--clear-groups"];
+    await using daemon = await Daemon.bootstrapped({ through: ["setpriv", ...demoted], cwd: "/" });
+    const limit = async (count: string): Promise<void> => {
+      const args = [...demoted, "prlimit", "--pid", `${daemon.pid}`, `--nproc=${count}`];
+      strictEqual((await new Deno.Command("setpriv", { args }).output()).code, 0);
+    };
+    await limit("1:");
+    match(await failure(daemon, { command: ["true"] }), /EAGAIN/);
+    await limit("1000:");
+    strictEqual((await daemon.outcome(await daemon.exec("exit 3"))).exit_code, 3);
+  },
+);
+
 Deno.test("a start without descriptors left is spawn_failed, and works again later", async () => {
   await using daemon = await Daemon.bootstrapped({ through: ["prlimit", "--nofile=60:60"] });
   const ids: string[] = [];

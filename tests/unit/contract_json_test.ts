@@ -31,6 +31,18 @@ Deno.test("a large body of bombs is refused by its shape, before it is parsed", 
   }
 });
 
+Deno.test("the shape counts above 128 KiB, beyond 512 levels and beyond 1,000,000 values", () => {
+  const padded = (json: string, bytes: number): Uint8Array => encode(json.padEnd(bytes));
+  const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
+  const list = (values: number): string => `[${"0,".repeat(values - 1)}0]`;
+  const small = 128 * 1024;
+  parseJson(padded(nested(513), small), "the body");
+  parseJson(padded(nested(512), small + 1), "the body");
+  throws(() => parseJson(padded(nested(513), small + 1), "the body"), /deeper than 512 levels/);
+  parseJson(encode(list(1_000_000)), "the body");
+  throws(() => parseJson(encode(list(1_000_001)), "the body"), /more than 1000000 values/);
+});
+
 Deno.test("a large body whose strings look like bombs is taken", () => {
   const text = `\\" ${"[{,:".repeat(MIB)}\\`;
   const value = { text, more: ["\\", '"', "x".repeat(MIB)], end: [[[1]]] };
