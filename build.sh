@@ -18,6 +18,7 @@ commands=(
   "check|check|format, lint, types, documentation, clippy; changes nothing"
   "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
   "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"
+  "dockerfile|dockerfile|builds image/Dockerfile without a container engine and drives its guest; needs root"
   "vm-test|vm_test|boots the image in QEMU and drives it over HTTP; as root installs what that needs"
 )
 
@@ -29,9 +30,9 @@ command_help() {
   local row name file does
   for row in "${commands[@]}"; do
     IFS='|' read -r name file does <<<"$row"
-    printf '  %-8s %s\n' "$name" "$does"
+    printf '  %-10s %s\n' "$name" "$does"
   done
-  printf '  %-8s %s\n' help "this text"
+  printf '  %-10s %s\n' help "this text"
 }
 
 main() {
