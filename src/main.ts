@@ -26,9 +26,12 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function serve(daemon: Daemon, log: Log): Promise<number> {
-  for (const signal of daemon.signals) {
+  // Asked before the first listener: with any, Deno takes SIGHUP for itself and ends by it.
+  const { signals } = daemon;
+  for (const signal of signals) {
     Deno.addSignalListener(signal, () => daemon.terminate(signal));
   }
+  if (!signals.includes("SIGHUP")) Deno.addSignalListener("SIGHUP", () => {});
   // One request's failure must not take the guest's only control API with it.
   globalThis.addEventListener("unhandledrejection", (event) => {
     event.preventDefault();

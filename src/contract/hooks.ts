@@ -126,7 +126,7 @@ export function decodeRunHook(bytes: Uint8Array): DecodedRunHook {
  */
 function isPresentable(token: string): boolean {
   const isControl = (char: string): boolean => (char < " " && char !== "\t") || char === "\x7f";
-  return token.isWellFormed() && token.trim() === token && ![...token].some(isControl);
+  return token.isWellFormed() && !/^[ \t]|[ \t]$/.test(token) && ![...token].some(isControl);
 }
 
 function decodeIdentity(seed: string | null, hostPublicKey: string | null): Identity | null {

@@ -77,7 +77,9 @@ function refuseBombs(bytes: Uint8Array, what: string): void {
       depth--;
     }
   }
-  if (values > MAX_VALUES) throw new Mismatch(`${what} holds more than ${MAX_VALUES} values`);
+  if (values > MAX_VALUES) {
+    throw new Mismatch(`${what} holds more than ${MAX_VALUES} names and values`);
+  }
 }
 
 /** Index of the quote that ends the string begun at `start`, or the length where none does. */

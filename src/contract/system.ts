@@ -2,13 +2,13 @@ import { HOOK_NAMES, type HookName } from "./hooks.ts";
 import { bool, type Schema, text, uint32, type Uint64, uint64 } from "./schema.ts";
 import { define, list, nullable, object, required } from "./schema_composite.ts";
 
-/** Free space where the daemon writes. */
+/** Free space of the root file system. */
 export interface DiskHealth {
   /** Bytes available to an unprivileged writer. */
   readonly available_bytes: Uint64;
   /** Bytes that must stay free; 0 disables the guard. */
   readonly reserve_bytes: Uint64;
-  /** Whether a write would be refused right now. */
+  /** Whether a write to it would be refused right now. */
   readonly under_pressure: boolean;
 }
 
@@ -67,11 +67,11 @@ export interface ProcsResponse {
 /** Schema of {@link DiskHealth}. */
 export const DISK_HEALTH: Schema<DiskHealth> = define(
   "DiskHealth",
-  "Free space where the daemon writes.",
+  "Free space of the root file system.",
   object<DiskHealth>({
     available_bytes: required(uint64(), "Bytes available to an unprivileged writer."),
     reserve_bytes: required(uint64(), "Bytes that must stay free; 0 disables the guard."),
-    under_pressure: required(bool(), "Whether a write would be refused right now."),
+    under_pressure: required(bool(), "Whether a write to it would be refused right now."),
   }),
 );
 

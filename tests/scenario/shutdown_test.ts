@@ -224,6 +224,30 @@ Deno.test("a terminal that hangs up ends the daemon in order, its commands with 
   strictEqual(await daemon.end(), 0);
 });
 
+Deno.test("one that was started to outlive its terminal does not mind the hang-up", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    through: ["sh", "-c", 'trap "" HUP; exec "$@"', "sh"],
+  });
+  daemon.signal("SIGHUP");
+  const id = await daemon.exec("echo still here");
+  strictEqual((await daemon.outcome(id)).stdout, "still here\n");
+  deepStrictEqual(daemon.log.withMessage("shutting down"), []);
+  strictEqual(await daemon.stop(), 0);
+});
+
+Deno.test("an output that somebody outside of the group holds open does not cost the stream its exit", async () => {
+  await using daemon = await Daemon.bootstrapped(QUICK);
+  const id = await daemon.exec("setsid sh -c 'echo $$; exec sleep 30' & exec sleep infinity");
+  await using stream = await daemon.stream(id);
+  const holder = Number(await stream.untilOutput("\n"));
+  daemon.signal("SIGTERM");
+  const { exit } = await stream.rest();
+  strictEqual(exit.signal, 15);
+  strictEqual(exit.writers_may_be_alive, true);
+  strictEqual(await daemon.end(), 0);
+  Deno.kill(holder, "SIGKILL");
+});
+
 Deno.test("a refused request whose body never ends does not hold the end up", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "15" } });
   using refused = await daemon.connect();

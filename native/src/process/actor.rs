@@ -145,12 +145,25 @@ impl Actor {
         if self.pipes.iter().all(Option::is_none) {
             self.publish(false, ctx);
         } else {
-            let deadline = boottime_ns().saturating_add(ctx.spans.linger_ns);
-            ctx.timers.set(self.id(), Timer::Linger, Some(deadline));
+            self.linger(ctx);
         }
         self.settle(ctx);
         if self.reap && !self.timed_out && self.may_signal() {
             self.escalate(ctx.spans.grace_ns, None, ctx);
+        }
+    }
+
+    fn linger(&self, ctx: &mut Context) {
+        let deadline = boottime_ns().saturating_add(ctx.spans.linger_ns);
+        ctx.timers.set(self.id(), Timer::Linger, Some(deadline));
+    }
+
+    /// The span has become shorter: for what lingers already, too.
+    pub fn shorten_linger(&self, ctx: &mut Context) {
+        let shorter = boottime_ns().saturating_add(ctx.spans.linger_ns);
+        let due = ctx.timers.get(self.id(), Timer::Linger);
+        if due.is_some_and(|due| due > shorter) {
+            self.linger(ctx);
         }
     }
 

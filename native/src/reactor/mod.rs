@@ -37,6 +37,10 @@ pub struct Spans {
     pub stdin_ns: u64,
 }
 
+/// The linger once every group was told to end, in nanoseconds: the streams want their exit before
+/// the daemon is gone.
+const LAST_LINGER_NS: u64 = 500_000_000;
+
 /// Orphans are reaped this long after the first of them may have ended, in nanoseconds.
 const ORPHANS_NS: u64 = 20_000_000;
 
@@ -340,6 +344,9 @@ impl Reactor {
     fn end(&mut self) {
         self.ended = true;
         self.mailbox.tell_of_all();
+        let spans = &mut self.context.spans;
+        spans.linger_ns = spans.linger_ns.min(LAST_LINGER_NS);
+        self.each(|actor, ctx| actor.shorten_linger(ctx));
     }
 
     fn end_all(&mut self, grace_ns: u64, token: u32) {
