@@ -167,11 +167,17 @@ fn a_child_that_stopped_reading_closes_stdin_for_good() {
 
 const FLOOD: &str = "head -c 67108864 /dev/zero";
 
-/// How long a flood takes that nobody looks at: what this machine needs for the copying.
-fn unwatched(host: &Host) -> Duration {
-    let began = Instant::now();
-    host.published(&host.sh(FLOOD));
-    began.elapsed()
+/// The shortest of up to five rounds, on a machine with others on it: no round is shorter than what
+/// a command is held up for. Ends with the first that is short enough.
+fn quickest(enough: Duration, round: impl Fn() -> Duration) -> Duration {
+    let mut best = Duration::MAX;
+    for _ in 0..5 {
+        best = best.min(round());
+        if best < enough {
+            break;
+        }
+    }
+    best
 }
 
 /// How long `exec` takes to its end beside a reader at whose pace the whole would take minutes.
@@ -190,21 +196,21 @@ fn trickled(host: &Host, exec: &Arc<Exec>) -> Duration {
 #[test]
 fn a_reader_that_takes_nothing_holds_the_command_up_for_a_moment_only() {
     let host = Host::open(QUICK);
-    let free = unwatched(&host);
-    let exec = host.sh(FLOOD);
-    let stuck = host.core.attach(&exec, 0);
-    let began = Instant::now();
-    host.published(&exec);
     // 100 ms a hold and given up after the first one that brought nothing; the rest is copying.
-    let took = began.elapsed();
-    assert!(
-        took < 2 * free + Duration::from_millis(500),
-        "took {took:?}, and {free:?} unwatched"
-    );
-    assert_eq!(exec.state().log.total(), 64 << 20);
-    let next = exec.state().log.next(stuck, &mut [0; 64]);
-    assert_eq!(next, Next::Gap(0, 56 << 20));
-    host.core.detach(stuck);
+    let enough = Duration::from_millis(600);
+    let took = quickest(enough, || {
+        let exec = host.sh(FLOOD);
+        let stuck = host.core.attach(&exec, 0);
+        let began = Instant::now();
+        host.published(&exec);
+        let took = began.elapsed();
+        assert_eq!(exec.state().log.total(), 64 << 20);
+        let next = exec.state().log.next(stuck, &mut [0; 64]);
+        assert_eq!(next, Next::Gap(0, 56 << 20));
+        host.core.detach(stuck);
+        took
+    });
+    assert!(took < enough, "held too long: {took:?}");
 }
 
 #[test]
@@ -238,25 +244,21 @@ fn a_reader_that_keeps_up_misses_nothing_of_a_fast_writer() {
 #[test]
 fn a_reader_that_trickles_holds_the_command_up_for_a_second_in_all() {
     let host = Host::open(QUICK);
-    let free = unwatched(&host);
-    let took = trickled(&host, &host.sh(FLOOD));
+    let enough = Duration::from_secs(2);
+    let took = quickest(enough, || trickled(&host, &host.sh(FLOOD)));
     assert!(took > Duration::from_millis(900), "not held: {took:?}");
-    assert!(
-        took < 2 * free + Duration::from_millis(1700),
-        "held for {took:?}, and {free:?} unwatched"
-    );
+    assert!(took < enough, "held too long: {took:?}");
 }
+
+/// What a command that is held up for a second cannot do.
+const NOT_HELD: Duration = Duration::from_millis(900);
 
 #[test]
 fn while_it_drains_no_command_is_held_up_for_a_reader() {
     let host = Host::open(QUICK);
-    let free = unwatched(&host);
     host.core.send(Command::Drain);
-    let took = trickled(&host, &host.sh(FLOOD));
-    assert!(
-        took < 2 * free + Duration::from_millis(600),
-        "held for {took:?}, and {free:?} unwatched"
-    );
+    let took = quickest(NOT_HELD, || trickled(&host, &host.sh(FLOOD)));
+    assert!(took < NOT_HELD, "held: {took:?}");
 }
 
 #[test]
@@ -265,28 +267,27 @@ fn after_its_sigterm_no_command_is_held_up_for_a_reader() {
         grace_secs: 60.0,
         ..QUICK
     });
-    let free = unwatched(&host);
-    let exec = host.start(Request {
-        stdin: true,
-        ..shell(&format!("trap '' TERM; echo ready; read go; exec {FLOOD}"))
+    let took = quickest(NOT_HELD, || {
+        let exec = host.start(Request {
+            stdin: true,
+            ..shell(&format!("trap '' TERM; echo ready; read go; exec {FLOOD}"))
+        });
+        host.says(&exec, "ready");
+        let token = host.token();
+        host.core.send(Command::Kill {
+            exec: exec.id,
+            token,
+        });
+        host.core.send(Command::Stdin {
+            exec: exec.id,
+            data: b"go\n".to_vec(),
+            eof: false,
+            token: host.token(),
+        });
+        let took = trickled(&host, &exec);
+        assert_eq!(host.operation(token), (0, 1));
+        assert!(exec.state().log.total() > 64 << 20, "the flood came");
+        took
     });
-    host.says(&exec, "ready");
-    let token = host.token();
-    host.core.send(Command::Kill {
-        exec: exec.id,
-        token,
-    });
-    host.core.send(Command::Stdin {
-        exec: exec.id,
-        data: b"go\n".to_vec(),
-        eof: false,
-        token: host.token(),
-    });
-    let took = trickled(&host, &exec);
-    assert_eq!(host.operation(token), (0, 1));
-    assert!(exec.state().log.total() > 64 << 20, "the flood came");
-    assert!(
-        took < 2 * free + Duration::from_millis(600),
-        "held for {took:?}, and {free:?} unwatched"
-    );
+    assert!(took < NOT_HELD, "held: {took:?}");
 }

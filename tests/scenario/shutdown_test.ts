@@ -269,23 +269,15 @@ Deno.test("a writer that is held back for a reader, or floods, does not hold the
   ok(performance.now() - before < 6000, `${performance.now() - before} ms`);
 });
 
-Deno.test("while it drains no writer is held back for a reader that takes a little now and then", async () => {
+/** How long a writer takes that begins while the daemon drains, beside a reader that takes a little now and then. */
+async function floodMs(): Promise<number> {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "30" } });
   const size = 128 * 1024 * 1024;
-  const start = (sign: string): Promise<string> =>
-    daemon.exec(`head -c1 >/dev/null; ${flood(size)}; echo > ${scratch.join(sign)}`, {
-      stdin: true,
-    });
-  const isOver = (sign: string): boolean =>
-    [...Deno.readDirSync(scratch.path)].some(({ name }) => name === sign);
-  const unwatched = await start("unwatched");
-  let before = performance.now();
-  await daemon.stdin(unwatched, "x");
-  await eventually("its end", () => isOver("unwatched"));
-  const free = performance.now() - before;
-
-  const id = await start("watched");
+  const id = await daemon.exec(
+    `head -c1 >/dev/null; ${flood(size)}; echo > ${scratch.join("over")}`,
+    { stdin: true },
+  );
   const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   using slow = await daemon.connect();
   await slow.send(request("GET", execPath(id, "stream"), [authorization]));
@@ -296,13 +288,21 @@ Deno.test("while it drains no writer is held back for a reader that takes a litt
   await daemon.health();
   daemon.signal("SIGTERM");
   await daemon.log.until("the drain", ({ msg }) => msg === "shutting down");
-  before = performance.now();
+  const before = performance.now();
   await writing.send(whole.subarray(-1));
-  while (!isOver("watched")) {
+  while ([...Deno.readDirSync(scratch.path)].length === 0) {
     await slow.more();
     // This is what makes it slow.
     await new Promise((resolve) => setTimeout(resolve, 1));
   }
-  const took = performance.now() - before;
-  ok(took < free + 700, `${took} ms while it drains, ${free} ms unwatched`);
+  return performance.now() - before;
+}
+
+Deno.test("while it drains no writer is held back for a reader that takes a little now and then", async () => {
+  // One that is held back for a second is never quicker than that, and a busy machine is slow now and then.
+  const tries: number[] = [];
+  do {
+    tries.push(await floodMs());
+  } while (tries.length < 4 && Math.min(...tries) >= 1000);
+  ok(Math.min(...tries) < 1000, `${tries.join(", ")} ms`);
 });
