@@ -41,9 +41,10 @@ compile_in() {
   local stage=$1 arch=$2 flags log=$tools/log/compile.log code=0 sentence
   mapfile -t flags < <(launch_flags)
   cp "$bundle" "$(library_for "$arch")" "$stage/"
-  (cd "$stage" && NO_COLOR=1 timeout -k 5 "$compile_secs" "$deno" compile --no-config --no-remote --no-npm --no-check \
-    --deny-import "${flags[@]}" --target "$(rust_target "$arch")" --include libguestd.so --output guestd.new \
-    guestd.js) >"$log" 2>&1 || code=$?
+  # In the foreground: an interrupt that ends the script has to reach deno too.
+  (cd "$stage" && NO_COLOR=1 timeout --foreground -k 5 "$compile_secs" "$deno" compile --no-config --no-remote \
+    --no-npm --no-check --deny-import "${flags[@]}" --target "$(rust_target "$arch")" --include libguestd.so \
+    --output guestd.new guestd.js) >"$log" 2>&1 || code=$?
   [ "$code" -ne 0 ] || return 0
   sentence=$(denort_missing "$code" "$log")
   [ -z "$sentence" ] || die "$sentence"
@@ -60,23 +61,23 @@ check_runs() {
     die "the compiled file does not run: is DENORT_BIN the denort of Deno $deno_version?"
 }
 
-# In a subshell whose end, however it comes, takes the stage with it.
+# In a subshell whose end, however it comes, takes with it what it has built.
 compile_for() (
   arch=$1 product=$2
   [[ $compile_secs =~ ^[1-9][0-9]*$ ]] || die "GUESTD_COMPILE_SECS is no number of seconds: $compile_secs"
   usable_denort "$arch"
   mkdir -p "$tools/log" "$(dirname "$product")"
-  stage=$(mktemp -d "$tools/compile.XXXXXX")
-  trap 'rm -rf "$stage"' EXIT
+  built=$(mktemp -d "$tools/compile.XXXXXX")
+  trap 'rm -rf "$built"' EXIT
   trap 'exit 130' INT TERM
   say "compiling the daemon for $arch into one file"
-  compile_in "$stage" "$arch"
+  compile_in "$built" "$arch"
   if own_arch "$arch"; then
-    check_runs "$stage/guestd.new"
+    check_runs "$built/guestd.new"
   else
     say "it is for $arch and has not been run here: ./build.sh vm-test $arch runs it"
   fi
-  mv "$stage/guestd.new" "$product"
+  mv "$built/guestd.new" "$product"
 )
 
 command_compile() {

@@ -76,21 +76,23 @@ make_disk() {
     exec mke2fs -q -F -t ext4 -L guest -m 0 -E lazy_itable_init=1,lazy_journal_init=1 -d "$1" "$2"' - "$stage" "$out"
 }
 
-# Of earlier builds, which were killed, nothing stays; what this one leaves its end takes away, however it comes.
+# Of earlier builds, which were killed, nothing stays; what this one leaves its end takes away, however it comes. The
+# names are its own: a trap sees the locals of whichever function it comes in.
 build_image() (
   arch=$1 out=$root/dist/image/$1 home=$tools/image/$1
-  rm -rf "$home"/stage.* "$out/rootfs.ext4.new"
-  stage=$(mktemp -d "$home/stage.XXXXXX")
-  trap 'rm -rf "$stage" "$out/rootfs.ext4.new"' EXIT
+  unfinished=$out/rootfs.ext4.new
+  rm -rf "$home"/stage.* "$unfinished"
+  built=$(mktemp -d "$home/stage.XXXXXX")
+  trap 'rm -rf "$built" "$unfinished"' EXIT
   trap 'exit 130' INT TERM
   mkdir -p "$out"
   begin_stamp "image-$arch"
   say "making the guest image for $arch"
-  make_initramfs "$arch" "$stage/initramfs" "$out/initrd.gz"
-  make_root "$arch" "$stage/root"
-  make_disk "$stage/root" "$out/rootfs.ext4.new"
+  make_initramfs "$arch" "$built/initramfs" "$out/initrd.gz"
+  make_root "$arch" "$built/root"
+  make_disk "$built/root" "$unfinished"
   cp "$home"/unpacked/kernel/boot/vmlinuz-* "$out/vmlinuz"
-  mv "$out/rootfs.ext4.new" "$out/rootfs.ext4"
+  mv "$unfinished" "$out/rootfs.ext4"
   cp "$home/packages" "$out/packages"
   echo "$form" >"$out/form"
   echo "$disk_mib" >"$out/disk_mib"

@@ -1,6 +1,6 @@
 /** The image build's own decisions, in a root of their own: what takes Debian's packages is tests/vm/'s. */
 
-import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, match, notStrictEqual, strictEqual } from "node:assert/strict";
 import { Scratch } from "../support/scratch.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -267,5 +267,22 @@ Deno.test("the test run skips its guest only where an image is out of reach, and
       echo "$failed"`;
     const { out, said } = await scratch.run(script, { CI });
     strictEqual(out, expected, `code ${code}, CI '${CI}': ${said}`);
+  }
+});
+
+Deno.test("an image build leaves nothing behind, when it is interrupted or fails and from before", async () => {
+  using scratch = new BuildRoot();
+  scratch.file(".tools/image/amd64/stage.before/file", "");
+  for (const end of ["kill -TERM $BASHPID", "kill -INT $BASHPID", "false"]) {
+    // As its steps do, this one has a local of its own by a name that others use too.
+    const script = `make_initramfs() { mkdir -p "$2"; : >"$3"; }
+      make_root() { local stage=$2; mkdir -p "$stage"; : >"$root/dist/image/amd64/rootfs.ext4.new"; ${end}; }
+      build_image amd64`;
+    const { code, said } = await scratch.run(script);
+    notStrictEqual(code, 0, said);
+    const left = (name: string): string[] =>
+      Array.from(Deno.readDirSync(scratch.join(name)), (entry) => entry.name);
+    deepStrictEqual(left(".tools/image/amd64"), [], `${end}: ${said}`);
+    deepStrictEqual(left("dist/image/amd64"), ["initrd.gz"]);
   }
 });
