@@ -18,7 +18,7 @@ use crate::process::reap;
 use crate::process::request::Request;
 use crate::process::spawner::{self, Spawner};
 use crate::process::spooler;
-use crate::process::standing::{self, Rank};
+use crate::process::standing;
 use crate::process::store::Store;
 use crate::procfs::Member;
 use crate::reactor::census::{self, Desk};
@@ -129,7 +129,7 @@ impl Core {
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
         let transfers = Transfers::new(Arc::clone(&wake));
         let tunnels = Tunnels::new(Arc::clone(&wake));
-        standing::take_priority(Rank::Answers);
+        standing::take_priority();
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
             wake,

@@ -17,7 +17,6 @@ use rustix::io::Errno;
 use crate::clock::{Freeze, boottime_ns, wall_offset_ns};
 use crate::process::actor::{Actor, Waiter};
 use crate::process::reap;
-use crate::process::standing::{self, Rank};
 use crate::process::store::Store;
 use crate::wake::{Kind, Outbox, Wake};
 use census::Desk;
@@ -144,7 +143,6 @@ pub fn start(
 impl Reactor {
     fn run(mut self) {
         reap::take_child_exits();
-        standing::take_priority(Rank::Reactor);
         let mut ready = Vec::new();
         // A panic costs the work of one turn, never the daemon's hold on its execs.
         while catch_unwind(AssertUnwindSafe(|| self.turn(&mut ready))).unwrap_or(true) {}
