@@ -76,7 +76,7 @@ pub struct Core {
 }
 
 impl Core {
-    /// Starts every thread; call it on the thread that answers. From now on orphans fall to this process, its memory is closed to other
+    /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
     /// processes of the same user, for it holds the token, and it stands as [`standing`] says.
     pub fn open(settings: Settings<'_>) -> Result<Self, Errno> {
         crate::abi::heap::bound();
@@ -129,7 +129,6 @@ impl Core {
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
         let transfers = Transfers::new(Arc::clone(&wake));
         let tunnels = Tunnels::new(Arc::clone(&wake));
-        standing::take_priority();
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
             wake,

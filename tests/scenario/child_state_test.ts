@@ -80,24 +80,3 @@ Deno.test("stdin without a pipe is at its end for reads and takes no writes", as
   );
   match((await daemon.outcome(id)).stdout, /^\/dev\/null\n/);
 });
-
-Deno.test("the thread that answers goes before commands where it may, and a command is an ordinary one", async () => {
-  await using daemon = await Daemon.bootstrapped();
-  const ordinary = "0";
-  const { stdout } = await daemon.outcome(await daemon.exec(["cat", "/proc/self/stat"]));
-  strictEqual(policy(stdout), ordinary);
-  // CAP_SYS_NICE is bit 23.
-  const capabilities = Deno.readTextFileSync("/proc/self/status").match(/^CapEff:\s*(\w+)$/m);
-  const roundRobin = (BigInt(`0x${capabilities?.[1] ?? "0"}`) >> 23n & 1n) === 1n ? "2" : ordinary;
-  strictEqual(policy(Deno.readTextFileSync(`/proc/${daemon.pid}/stat`)), roundRobin);
-  const threads = [...Deno.readDirSync(`/proc/${daemon.pid}/task`)].map(({ name }) => name);
-  for (const thread of threads.filter((name) => name !== String(daemon.pid))) {
-    const stat = Deno.readTextFileSync(`/proc/${daemon.pid}/task/${thread}/stat`);
-    strictEqual(policy(stat), ordinary, stat);
-  }
-});
-
-/** The scheduling class in a line of /proc/PID/stat, field 41. */
-function policy(stat: string): string | undefined {
-  return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[38];
-}

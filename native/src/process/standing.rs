@@ -1,6 +1,5 @@
 //! What the daemon takes for itself where it may, and every child gives back: a command gets the
 //! limits that the guest was made with.
-#![allow(unsafe_code)]
 
 use std::fs;
 
@@ -23,10 +22,6 @@ pub struct Before {
     pub descriptors: Option<[u64; 2]>,
 }
 
-/// The lowest of the real-time priorities: above every ordinary thread, below whoever in the guest
-/// has a better claim.
-const PRIORITY: libc::c_int = 1;
-
 /// Takes this process out of the kernel's choice when memory runs out, so that a command goes
 /// first and not the daemon that could still end it; and makes room for many commands. Both need
 /// root; what may not be had is not taken.
@@ -41,24 +36,6 @@ fn take_oom_score() -> Option<Vec<u8>> {
     let before = fs::read(OOM_FILE).ok()?;
     fs::write(OOM_FILE, NEVER).ok()?;
     Some(before)
-}
-
-/// Takes the calling thread, which is the one that answers, before every command: however many of
-/// them want a processor, an answer does not wait until each had its turn. By a real-time class,
-/// for niceness counts only within a session where the kernel groups them, and each command has
-/// one of its own. The kernel lets such a thread have 95 % of a processor. Needs root; what may not
-/// be had is not taken.
-///
-/// Call it once the threads are started that start children: those that the calling thread starts
-/// from then on are ordinary ones, but not as nice as it was.
-pub fn take_priority() {
-    // SAFETY: sched_setscheduler demands an initialised parameter: all zeroes but for the priority.
-    // 0 is the calling thread. A refusal changes nothing.
-    unsafe {
-        let mut parameter: libc::sched_param = std::mem::zeroed();
-        parameter.sched_priority = PRIORITY;
-        libc::sched_setscheduler(0, libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, &parameter);
-    }
 }
 
 fn take_descriptors() -> Option<[u64; 2]> {
