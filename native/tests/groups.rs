@@ -232,35 +232,6 @@ fn a_stopped_member_hears_of_its_end() {
     assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
 }
 
-#[test]
-fn a_sibling_that_a_leader_cloned_for_its_parent_is_in_the_group_too() {
-    let host = Host::open(QUICK);
-    // CLONE_PARENT: no descendant of the leader's, but a child of the thread that started it.
-    let number = if cfg!(target_arch = "x86_64") {
-        56
-    } else {
-        220
-    };
-    let script = format!(
-        "$pid = syscall({number}, 0x8000 | 17, 0, 0, 0, 0); \
-        if (!$pid) {{ close STDOUT; close STDERR; sleep 1000 }} \
-        print $pid"
-    );
-    let exec = host.sh(&format!("exec perl -e '{script}'"));
-    host.published(&exec);
-    let sibling: i32 = captured(&exec, Stream::Stdout).parse().unwrap();
-    assert!(state_of(sibling).is_some(), "no sibling: {sibling}");
-    assert!(!exec.state().group_gone);
-    let token = host.token();
-    host.core.send(Command::Kill {
-        exec: exec.id,
-        token,
-    });
-    assert_eq!(host.operation(token), (0, 1));
-    eventually("the sibling is reaped", || state_of(sibling).is_none());
-    eventually("the leader is reaped", || state_of(exec.pid).is_none());
-}
-
 /// A file system of FUSE whose server takes requests and answers none but the first: who looks
 /// into it cannot be killed until the server is gone.
 struct Bog {

@@ -7,13 +7,14 @@ use std::process::Command;
 
 use guestd::process::reap::reap_orphans;
 use guestd::process::ring::Stream;
+use guestd::reactor::mailbox::Command as Order;
 use support::{Host, QUICK, captured, eventually, state_of};
 
 const AS_INIT: &str = "GUESTD_TEST_AS_INIT";
 
 type Case = (&'static str, fn());
 
-const CASES: [Case; 2] = [
+const CASES: [Case; 3] = [
     (
         "orphans_are_reaped_on_the_main_thread_and_leaders_are_left_alone",
         orphans,
@@ -21,6 +22,10 @@ const CASES: [Case; 2] = [
     (
         "as_the_init_of_a_namespace_orphans_are_reaped_too",
         orphans_under_init,
+    ),
+    (
+        "a_sibling_that_a_leader_cloned_for_its_parent_is_in_the_group_too",
+        sibling,
     ),
 ];
 
@@ -87,4 +92,32 @@ fn orphans_under_init() {
         .status()
         .unwrap();
     assert!(status.success(), "the init ended with {status}");
+}
+
+fn sibling() {
+    let host = Host::open(QUICK);
+    // CLONE_PARENT: no descendant of the leader's, but a child of the thread that started it.
+    let number = if cfg!(target_arch = "x86_64") {
+        56
+    } else {
+        220
+    };
+    let script = format!(
+        "$pid = syscall({number}, 0x8000 | 17, 0, 0, 0, 0); \
+        if (!$pid) {{ close STDOUT; close STDERR; sleep 1000 }} \
+        print $pid"
+    );
+    let exec = host.sh(&format!("exec perl -e '{script}'"));
+    host.published(&exec);
+    let sibling: i32 = captured(&exec, Stream::Stdout).parse().unwrap();
+    assert!(state_of(sibling).is_some(), "no sibling: {sibling}");
+    assert!(!exec.state().group_gone);
+    let token = host.token();
+    host.core.send(Order::Kill {
+        exec: exec.id,
+        token,
+    });
+    assert_eq!(host.operation(token), (0, 1));
+    eventually("the sibling is reaped", || state_of(sibling).is_none());
+    eventually("the leader is reaped", || state_of(exec.pid).is_none());
 }

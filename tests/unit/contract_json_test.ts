@@ -40,7 +40,10 @@ Deno.test("the shape counts above 128 KiB, beyond 512 levels and beyond 1,000,00
   parseJson(padded(nested(512), small + 1), "the body");
   throws(() => parseJson(padded(nested(513), small + 1), "the body"), /deeper than 512 levels/);
   parseJson(encode(list(1_000_000)), "the body");
-  throws(() => parseJson(encode(list(1_000_001)), "the body"), /more than 1000000 names and values/);
+  throws(
+    () => parseJson(encode(list(1_000_001)), "the body"),
+    /more than 1000000 names and values/,
+  );
 });
 
 Deno.test("a large body whose strings look like bombs is taken", () => {
