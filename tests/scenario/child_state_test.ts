@@ -80,3 +80,28 @@ Deno.test("stdin without a pipe is at its end for reads and takes no writes", as
   );
   match((await daemon.outcome(id)).stdout, /^\/dev\/null\n/);
 });
+
+const AUTOGROUP = "/proc/self/autogroup";
+
+Deno.test({
+  name:
+    "a daemon with a session of its own goes before commands where it may, and a command is an ordinary one",
+  ignore: !mayGoFirst(),
+}, async () => {
+  await using daemon = await Daemon.bootstrapped({ through: ["setsid"] });
+  match(Deno.readTextFileSync(`/proc/${daemon.pid}/autogroup`), /nice -20$/m);
+  const said = await daemon.outcome(await daemon.exec(["cat", AUTOGROUP]));
+  match(said.stdout, /nice 0$/m);
+});
+
+/** Whether the kernel shares processors out among sessions, and this process may change a share: CAP_SYS_NICE. */
+function mayGoFirst(): boolean {
+  const status = Deno.readTextFileSync("/proc/self/status");
+  const capabilities = BigInt(`0x${/^CapEff:\s*(\w+)$/m.exec(status)?.[1] ?? "0"}`);
+  try {
+    Deno.statSync(AUTOGROUP);
+  } catch {
+    return false;
+  }
+  return (capabilities >> 23n & 1n) === 1n;
+}

@@ -3,11 +3,15 @@
 
 use std::fs;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getpid, getrlimit, getsid, setrlimit, setsid};
 
 const OOM_FILE: &str = "/proc/self/oom_score_adj";
 /// The kernel's value for "never".
 const NEVER: &str = "-1000";
+
+const SHARE_FILE: &str = "/proc/self/autogroup";
+/// The largest share of the processors that a session can have.
+const LARGEST: &str = "-20";
 
 /// Descriptors the daemon wants: each command takes four, each connection one, and an init is given
 /// 4096 by the kernel.
@@ -23,12 +27,26 @@ pub struct Before {
 }
 
 /// Takes this process out of the kernel's choice when memory runs out, so that a command goes
-/// first and not the daemon that could still end it; and makes room for many commands. Both need
-/// root; what may not be had is not taken.
+/// first and not the daemon that could still end it; makes room for many commands; and goes before
+/// them where many want a processor. All need root; what may not be had is not taken.
 pub fn take() -> Before {
+    take_share();
     Before {
         oom_score: take_oom_score(),
         descriptors: take_descriptors(),
+    }
+}
+
+/// The kernel shares processors out among sessions, and each command has one: niceness alone would
+/// count only among the daemon's own threads. A session that is not its own, such as a terminal's,
+/// is left as it is; an init begins without one.
+fn take_share() {
+    let own = getpid();
+    if own.is_init() {
+        let _ = setsid();
+    }
+    if getsid(None) == Ok(own) {
+        let _ = fs::write(SHARE_FILE, LARGEST);
     }
 }
 

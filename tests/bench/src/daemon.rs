@@ -38,7 +38,8 @@ impl Daemon {
     /// Starts the daemon of the checkout `root` on a free port of the loopback; `settings` go into
     /// its environment. Returns once it listens.
     pub fn launch(root: &Path, settings: &[(&str, &str)]) -> Outcome<Self> {
-        let mut child = Command::new(root.join("scripts/guestd"))
+        let mut child = Command::new("setsid")
+            .arg(root.join("scripts/guestd"))
             .env("GUESTD_LISTEN", "127.0.0.1:0")
             .env("GUESTD_IDENTITY_REPAIR", "off")
             .envs(settings.iter().copied())
