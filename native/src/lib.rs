@@ -14,6 +14,7 @@
 //! - `file`, `tar`  files and trees on their way in and out
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `tunnel`   a WebSocket relayed to a TCP port of the guest, and who may
+//! - `scrub`    secrets that functions leave behind
 //! - `disk`, `jobs`, `clock`, `stderr`  free space, slow calls, time, the log
 
 pub mod abi;
@@ -28,6 +29,7 @@ pub mod process;
 pub mod procfs;
 pub mod reactor;
 pub mod stderr;
+pub mod scrub;
 pub mod tar;
 pub mod tunnel;
 pub mod wake;

@@ -74,11 +74,14 @@ export class Session {
   readonly payload: Bytes;
   /** The handshake's hash. */
   readonly hash: Bytes;
+  /** The two keys, of what the caller sends and of what it receives. */
+  readonly keys: readonly [Bytes, Bytes];
 
   /** See {@link Handshake.finish}. */
   constructor(sending: Bytes, receiving: Bytes, payload: Bytes, hash: Bytes) {
     this.#sending = new CipherState(sending);
     this.#receiving = new CipherState(receiving);
+    this.keys = [sending, receiving];
     this.payload = payload;
     this.hash = hash;
   }
@@ -102,6 +105,7 @@ export class Handshake {
   #hash: Bytes;
   #chain: Bytes;
   #cipher: CipherState | undefined;
+  readonly #secrets: Bytes[] = [];
 
   /** Begins. */
   constructor(keys: CallerKeys) {
@@ -113,6 +117,11 @@ export class Handshake {
     this.#mixHash(keys.prologue);
     this.#mixHash(x25519.getPublicKey(keys.secret));
     this.#mixHash(keys.vmPublicKey);
+  }
+
+  /** What both ends have computed so far and nobody else may know: shared secrets, chaining keys, message keys. */
+  get secrets(): readonly Bytes[] {
+    return this.#secrets;
   }
 
   /** The first message, with a payload. */
@@ -153,6 +162,7 @@ export class Handshake {
 
   #mixKey(material: Bytes): void {
     const [chain, key] = hkdf(this.#chain, material);
+    this.#secrets.push(material, chain, key);
     this.#chain = chain;
     this.#cipher = new CipherState(key);
   }
@@ -184,6 +194,11 @@ export class Pair {
   /** The VM's seed, as the payload says it. */
   get seed(): string {
     return this.#seed.toBase64();
+  }
+
+  /** The VM's seed. */
+  get seedBytes(): Bytes {
+    return this.#seed;
   }
 
   /** A handshake under a prologue. */

@@ -1,5 +1,6 @@
 //! The primitives of the one Noise protocol that is spoken here, for `snow`: its own keep their
-//! keys in memory that is given back as it is, these wipe it.
+//! keys in memory that is given back as it is, these wipe what they keep. What they, `snow` and the
+//! libraries below leave on the stack is wiped by who runs them: see [`crate::scrub`].
 
 use blake2::{Blake2s256, Digest};
 use curve25519_dalek::montgomery::MontgomeryPoint;
@@ -110,7 +111,8 @@ struct ChaChaPoly {
 }
 
 impl ChaChaPoly {
-    /// Made for each message, so that the only key that stays is the one that is wiped.
+    /// Made for each message: ring's does not wipe itself, so it must not be kept anywhere but on
+    /// the stack.
     fn aead(&self) -> Result<LessSafeKey, snow::Error> {
         let key = UnboundKey::new(&CHACHA20_POLY1305, &*self.key);
         key.map(LessSafeKey::new).map_err(|_| snow::Error::Decrypt)
@@ -175,6 +177,15 @@ impl Cipher for ChaChaPoly {
 #[derive(Default)]
 struct Blake2s {
     hasher: Blake2s256,
+}
+
+impl Drop for Blake2s {
+    /// Its state and the last block are of what was hashed, with a key or to make one.
+    fn drop(&mut self) {
+        self.hasher = Blake2s256::default();
+        // Somebody might look: the assignment must not be left out for coming last.
+        std::hint::black_box(&mut self.hasher);
+    }
 }
 
 impl Hash for Blake2s {

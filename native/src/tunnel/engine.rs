@@ -19,6 +19,7 @@ use super::noise::{CHUNK_BYTES, Keys, MESSAGE_BYTES};
 use super::relay::{Relay, Side};
 use super::socket::{self, Ends};
 use crate::clock::boottime_ns;
+use crate::scrub::wipe_stack;
 use crate::wake::Wake;
 
 pub use super::relay::{End, Purpose};
@@ -47,6 +48,8 @@ pub struct Context {
     pub(super) output: Vec<u8>,
     pub(super) used: usize,
     pub(super) now: u64,
+    /// Keys that are not needed any more may lie on the stack.
+    pub(super) stained: bool,
 }
 
 impl Context {
@@ -137,9 +140,9 @@ impl Tunnels {
     }
 
     /// Installs the keys, which replaces older ones for tunnels opened from now on.
-    pub fn install(&self, keys: Keys) {
+    pub fn install(&self, keys: Arc<Keys>) {
         let mut slot = self.keys.write().unwrap_or_else(PoisonError::into_inner);
-        *slot = Some(Arc::new(keys));
+        *slot = Some(keys);
     }
 
     /// The keys, once installed.
@@ -250,6 +253,7 @@ impl Engine {
             output: vec![0; OUTPUT_BYTES],
             used: 0,
             now: boottime_ns(),
+            stained: false,
         };
         let (relays, due, deadlines) = Default::default();
         Ok(Self {
@@ -288,6 +292,9 @@ impl Engine {
                 && at <= self.context.now
             {
                 self.with(id, |relay, ctx| relay.due(ctx));
+            }
+            if std::mem::take(&mut self.context.stained) {
+                wipe_stack();
             }
         }
     }
@@ -377,6 +384,7 @@ impl Engine {
     fn remove(&mut self, id: u32) {
         if let Some(mut relay) = self.relays.remove(&id) {
             relay.complete_feed(&mut self.context);
+            self.context.stained |= relay.session.is_some();
         }
         self.set_deadline(id, None);
     }

@@ -1,10 +1,12 @@
 //! The handshake that proves both ends of a tunnel, and the messages after it. The daemon is the
 //! responder of `Noise_KK_25519_ChaChaPoly_BLAKE2s`.
 
+use std::sync::Arc;
+
 use snow::{Builder, HandshakeState, TransportState};
 use zeroize::Zeroizing;
 
-use super::crypto::{KEY_BYTES, Primitives, TAG_BYTES, public_key};
+use super::crypto::{KEY_BYTES, Primitives, TAG_BYTES};
 
 /// The protocol's name, which both ends hash.
 const PROTOCOL: &str = "Noise_KK_25519_ChaChaPoly_BLAKE2s";
@@ -23,29 +25,26 @@ pub const CHUNK_BYTES: usize = 32_768;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// This VM's secret and its caller's public key. Neither `Debug` nor `Clone`, wiped when dropped.
+/// This VM's secret and its caller's public key. Neither `Debug` nor `Clone`, wiped when
+/// dropped.
 pub struct Keys {
     secret: Zeroizing<[u8; KEY_BYTES]>,
     caller: [u8; KEY_BYTES],
 }
 
 impl Keys {
-    /// Keys from the run hook's bytes; `None` unless both are of the right size.
-    pub fn new(secret: &[u8], caller: &[u8]) -> Option<Self> {
-        let mut keys = Self {
+    /// Keys from the run hook's bytes; `None` unless both are of the right size. The secret is copied
+    /// to where it stays, for what is moved leaves a copy behind.
+    pub fn new(secret: &[u8], caller: &[u8]) -> Option<Arc<Self>> {
+        let mut keys = Arc::new(Self {
             secret: Zeroizing::new([0; KEY_BYTES]),
             caller: caller.try_into().ok()?,
-        };
+        });
         if secret.len() != KEY_BYTES {
             return None;
         }
-        keys.secret.copy_from_slice(secret);
+        Arc::get_mut(&mut keys)?.secret.copy_from_slice(secret);
         Some(keys)
-    }
-
-    /// The public key of this VM.
-    pub fn public(&self) -> [u8; KEY_BYTES] {
-        public_key(&self.secret)
     }
 }
 
@@ -82,6 +81,10 @@ pub struct Accepted {
 }
 
 /// Answers the caller's first message. The prologue is the one under which it can be read.
+///
+/// Leaves secrets on the stack, which is to be wiped afterwards; so does [`Session`] with every
+/// message.
+#[inline(never)]
 pub fn respond(keys: &Keys, port: u16, first: &[u8]) -> Result<Accepted, Refused> {
     let with_port = port_prologue(port);
     let attempts = [(&[][..], false), (&with_port[..], true)];
@@ -143,11 +146,13 @@ impl Session {
     }
 
     /// Encrypts at most [`CHUNK_BYTES`] into `out`; returns the message's length.
+    #[inline(never)]
     pub fn seal(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, Refused> {
         self.state.write_message(plain, out).map_err(|_| Refused)
     }
 
     /// Decrypts a message into `out`, which must have room for its plaintext; returns its length.
+    #[inline(never)]
     pub fn open(&mut self, message: &[u8], out: &mut [u8]) -> Result<usize, Refused> {
         self.state.read_message(message, out).map_err(|_| Refused)
     }

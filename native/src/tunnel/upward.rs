@@ -135,6 +135,7 @@ impl Relay {
     }
 
     fn message_came(&mut self, message: &[u8], ctx: &mut Context) {
+        ctx.stained |= matches!(self.stage, Stage::Handshake(_) | Stage::Confirm);
         match &self.stage {
             Stage::Handshake(keys) => match respond(keys, self.port, message) {
                 Ok(accepted) => {
