@@ -185,12 +185,19 @@ export class Daemon {
   /** The keys count from the turn in which the token does; the repair may take its time. */
   async #installed({ token, identity }: DecodedRunHook): Promise<void> {
     const name = new TextEncoder().encode(token);
-    const secret = new Uint8Array([...name, ...identity?.seed ?? []]);
-    if (identity !== null) {
-      this.#tunnels.installIdentity(identity);
-      identity.seed.fill(0);
+    const seed = identity?.seed ?? new Uint8Array(0);
+    const secret = new Uint8Array(name.length + seed.length);
+    secret.set(name);
+    secret.set(seed, name.length);
+    try {
+      if (identity !== null) {
+        this.#tunnels.installIdentity(identity);
+        this.#quiet.soon();
+      }
+    } finally {
+      // Wiped by the repair, also where the keys could not be installed.
+      await this.#identity.repair(secret);
     }
-    await this.#identity.repair(secret);
   }
 
   /** Ends once the daemon has shut down. */

@@ -49,7 +49,10 @@ Deno.test({
       note(`tunnel ${bound}`, handshake, session.keys);
       if (!bound) {
         const live = findInMemory(daemon.pid, halves("key", session.keys[0]));
-        ok(live["key, front"]?.length, "while the tunnel lives its keys are found, so the test can see");
+        ok(
+          live["key, front"]?.length,
+          "while the tunnel lives its keys are found, so the test can see",
+        );
       }
       await client.say(session.seal(new Uint8Array(0)));
       strictEqual(await connection.ending(), "end");
@@ -65,5 +68,37 @@ Deno.test({
     await eventually("the tunnels' end", () => daemon.fdCount() <= descriptors);
     const found = Object.entries(findInMemory(daemon.pid, secrets));
     deepStrictEqual(found.filter(([, places]) => places.length > 0), []);
+  },
+});
+
+Deno.test({
+  name: "of the run hook's seed the core's copy stays, and nothing else",
+  ignore,
+  fn: async () => {
+    // The repair hashes the seed to stir the kernel's generator; a file in its place takes nothing.
+    const root = await Deno.makeTempDir();
+    await Deno.mkdir(`${root}/dev`);
+    await Deno.writeTextFile(`${root}/dev/urandom`, "");
+    await using daemon = await Daemon.start({
+      env: { GUESTD_IDENTITY_REPAIR: "on", GUESTD_IDENTITY_ROOT: root },
+    });
+    try {
+      const pair = await bootstrapPair(daemon);
+      const text = halves("its text", new TextEncoder().encode(pair.seed));
+      // Half a second after the last request the daemon wipes what its server has read.
+      await eventually(
+        "the end of the seed's text",
+        () => Object.values(findInMemory(daemon.pid, text)).every(({ length }) => length === 0),
+      );
+      for (
+        const [name, places] of Object.entries(
+          findInMemory(daemon.pid, halves("the seed", pair.seedBytes)),
+        )
+      ) {
+        strictEqual(places.length, 1, `${name}: ${places.join(", ")}`);
+      }
+    } finally {
+      await Deno.remove(root, { recursive: true });
+    }
   },
 });

@@ -12,6 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroize;
 
 use super::errno;
+use crate::scrub::wipe_stack;
 
 /// Fed at a time, in bytes.
 const FED_BYTES: usize = 32;
@@ -36,7 +37,10 @@ pub fn reseed(root: &Path, secret: &[u8]) -> Result<bool, Errno> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(errno(error)),
     };
-    feed(&device, secret)?;
+    let fed = feed(&device, secret);
+    // The hash had the secret in its block.
+    wipe_stack();
+    fed?;
     match request(&device, RNDRESEEDCRNG, std::ptr::null_mut()) {
         // It never was ready, so that no copy of its state is worth anything.
         Ok(()) | Err(Errno::NODATA) => Ok(true),
@@ -45,6 +49,7 @@ pub fn reseed(root: &Path, secret: &[u8]) -> Result<bool, Errno> {
 }
 
 /// Entropy is only claimed for a secret; clocks are merely different.
+#[inline(never)]
 fn feed(device: &File, secret: &[u8]) -> Result<(), Errno> {
     let mut hash = Blake2s256::new();
     hash.update((secret.len() as u64).to_le_bytes());
