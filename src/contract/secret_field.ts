@@ -24,8 +24,10 @@ const ESCAPES: ReadonlyMap<number, number> = new Map(
 );
 
 /** The content of a string within JSON: from its first byte to the quote behind it. */
-interface Span {
+export interface Span {
+  /** Index of its first byte. */
   readonly from: number;
+  /** Index behind its last byte. */
   readonly to: number;
 }
 

@@ -35,8 +35,9 @@ Deno.test("a guest that closes with the caller's bytes still coming cuts none of
     connection.socket.close();
     strictEqual(await client.text(10), "the answer");
     await flood.catch(() => {});
-    const next = await client.frame();
-    strictEqual(next?.opcode, OP.close);
+    // Whether the kernel tells of the reset depends on how much was still to come.
+    const { code } = await client.closed();
+    ok(code === 4500 || code === 1000, `${code}`);
   }
 });
 
@@ -161,8 +162,11 @@ Deno.test("nothing of a tunnel is left once it has ended", async () => {
     (client) => Promise.resolve(client.socket.close()),
     (client) => client.send(frame(FIN | 3, "x")),
   ];
-  for (const end of ends) await one(end);
-  const settled = await eventually("the first tunnels' end", () => daemon.fdCount());
+  // One that stays: the thread that pumps them, and what it needs, is there from now on.
+  using _open = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using _taken = await guest.accept();
+  const [descriptors, threads] = [daemon.fdCount(), daemon.threadCount()];
   for (let turn = 0; turn < 30; turn++) for (const end of ends) await one(end);
-  await eventually("as few descriptors as before", () => daemon.fdCount() <= settled);
+  await eventually("as few descriptors as before", () => daemon.fdCount() <= descriptors);
+  ok(daemon.threadCount() <= threads + 1, `${threads} threads became ${daemon.threadCount()}`);
 });

@@ -1,6 +1,6 @@
 //! The guest's bytes, to the caller.
 
-use super::engine::{Context, FRAME_BYTES};
+use super::context::{Context, FRAME_BYTES};
 use super::frames::{HEAD_BYTES, binary_head};
 use super::noise::CHUNK_BYTES;
 use super::relay::{Downward, Relay, Stage};

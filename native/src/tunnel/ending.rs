@@ -3,9 +3,9 @@
 
 use rustix::io::Errno;
 
-use super::engine::Context;
+use super::context::Context;
 use super::frames;
-use super::relay::{Downward, End, Relay, Stage, Upward};
+use super::relay::{Downward, End, LOOK_NS, Relay, STALL_NS, Stage, Upward};
 use super::socket;
 
 /// From a close frame until its answer is given up, and from the end of what the guest is sent
@@ -146,6 +146,7 @@ impl Relay {
         }
         self.settle_guest(ctx);
         self.settle_caller(ctx);
+        self.settle_stall(ctx);
         if self.caller.is_some() || self.guest.is_some() {
             return false;
         }
@@ -169,6 +170,14 @@ impl Relay {
             return;
         }
         let no_more = self.caller_ended || self.upward != Upward::Relayed;
+        if no_more && guest.outbox.is_empty() && self.cut_short {
+            if socket::unacknowledged(&guest.socket) == 0 {
+                self.reset_guest(ctx);
+            } else {
+                self.look.get_or_insert(ctx.now + LOOK_NS);
+            }
+            return;
+        }
         if no_more && guest.outbox.is_empty() && !guest.ended {
             socket::end_writing(&guest.socket);
             guest.ended = true;
@@ -180,6 +189,37 @@ impl Relay {
         } else if guest.ended && self.downward == Downward::Dropped {
             self.guest_deadline.get_or_insert(ctx.now + CLOSE_NS);
         }
+    }
+
+    /// Once the caller has left, a guest that takes nothing of what it sent is not waited for without
+    /// end: who calls a guest that hangs again and again must not use up the descriptors.
+    fn settle_stall(&mut self, ctx: &mut Context) {
+        let left = self.leaving || self.caller.is_none() || self.upward == Upward::Ended;
+        match &self.guest {
+            Some(guest) if left => {
+                self.guest_stall
+                    .get_or_insert_with(|| (ctx.now + STALL_NS, guest.progress()));
+            }
+            _ => self.guest_stall = None,
+        }
+    }
+
+    /// The time is over in which the guest should have taken something.
+    pub(super) fn guest_stalled(&mut self, ctx: &mut Context) {
+        let before = self.guest_stall.take();
+        let Some(guest) = &self.guest else { return };
+        let (progress, all) = (
+            guest.progress(),
+            guest.outbox.is_empty() && self.inbox.is_empty(),
+        );
+        if before.is_some_and(|(_, before)| before != progress)
+            || (all && socket::unacknowledged(&guest.socket) == 0)
+        {
+            self.guest_stall = Some((ctx.now + STALL_NS, progress));
+            return;
+        }
+        self.reset_guest(ctx);
+        self.caller_gone(ctx);
     }
 
     fn settle_caller(&mut self, ctx: &mut Context) {
@@ -203,14 +243,28 @@ impl Relay {
         self.caller_deadline = None;
         let Some(caller) = &self.caller else { return };
         let slow = !caller.outbox.is_empty() || socket::unacknowledged(&caller.socket) > 0;
-        if slow && !caller.deaf {
+        let progress = caller.progress();
+        let (until, before) = self.caller_stall.unwrap_or((ctx.now + STALL_NS, progress));
+        if slow && !caller.deaf && (ctx.now < until || progress != before) {
+            let until = if progress == before {
+                until
+            } else {
+                ctx.now + STALL_NS
+            };
+            self.caller_stall = Some((until, progress));
             self.caller_deadline = Some(ctx.now + CLOSE_NS);
             return;
         }
         self.upward = Upward::Ended;
         self.drop_caller(ctx);
         self.reset_if_cut_short(ctx);
-        self.drop_guest(ctx);
+        // What is cut now must not look whole.
+        let waits = self.guest.as_ref().is_some_and(|g| !g.outbox.is_empty());
+        if self.cut_short || waits || !self.inbox.is_empty() {
+            self.reset_guest(ctx);
+        } else {
+            self.drop_guest(ctx);
+        }
     }
 
     /// The guest does not end its side. As long as it has not even got what it was sent, it is slow.
@@ -232,14 +286,20 @@ impl Relay {
             .as_ref()
             .is_some_and(|s| s.has_authenticated_end());
         if agreed && !self.caller_ended {
-            self.reset_guest(ctx);
+            self.cut_short = true;
+            match &self.guest {
+                Some(guest) if !matches!(self.stage, Stage::Dialling) => {
+                    socket::will_reset(&guest.socket);
+                }
+                _ => self.reset_guest(ctx),
+            }
         }
     }
 
     fn reset_guest(&mut self, ctx: &mut Context) {
         if let Some(guest) = self.guest.take() {
             ctx.forget(&guest);
-            socket::reset(guest.socket);
+            socket::will_reset(&guest.socket);
         }
         self.downward = Downward::Ended;
         self.guest_deadline = None;

@@ -9,14 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::thread;
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::epoll::{self, Event, EventData, EventFlags};
 use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::io::Errno;
 
-use super::crypto::TAG_BYTES;
-use super::frames::HEAD_BYTES;
-use super::noise::{CHUNK_BYTES, Keys, MESSAGE_BYTES};
-use super::relay::{Relay, Side};
+use super::context::Context;
+use super::noise::Keys;
+use super::relay::Relay;
 use super::socket::{self, Ends};
 use crate::clock::boottime_ns;
 use crate::scrub::wipe_stack;
@@ -24,58 +23,8 @@ use crate::wake::Wake;
 
 pub use super::relay::{End, Purpose};
 
-/// How much is read of a caller at a time, in bytes.
-pub const READ_BYTES: usize = 256 << 10;
-/// How much is read of a guest at a time and sent in one frame at most, in bytes.
-pub const FRAME_BYTES: usize = 256 << 10;
-/// Room for a reading of ciphertext, and for one of plaintext with heads and tags.
-const OUTPUT_BYTES: usize = {
-    let opened = READ_BYTES + MESSAGE_BYTES;
-    let sealed = FRAME_BYTES + FRAME_BYTES.div_ceil(CHUNK_BYTES) * (HEAD_BYTES + TAG_BYTES);
-    if opened > sealed { opened } else { sealed }
-};
-
 /// The mailbox's key in the epoll set; a tunnel's are its handle twice, and one more for the guest.
 const MAILBOX: u64 = 0;
-
-/// What every relay works with.
-pub struct Context {
-    epoll: OwnedFd,
-    pub(super) wake: Arc<Wake>,
-    /// What was read, for the moment of one call.
-    pub(super) input: Vec<u8>,
-    /// What is sent, for the moment of one call; the first `used` bytes of it are in use.
-    pub(super) output: Vec<u8>,
-    pub(super) used: usize,
-    pub(super) now: u64,
-    /// Keys that are not needed any more may lie on the stack.
-    pub(super) stained: bool,
-}
-
-impl Context {
-    /// Watches a socket for `wanted`, or not at all.
-    fn watch(&self, side: &mut Side, key: u64, wanted: EventFlags) {
-        let wanted = (!wanted.is_empty()).then_some(wanted);
-        if side.watched == wanted {
-            return;
-        }
-        let data = EventData::new_u64(key);
-        // None of them can fail on descriptors that this thread owns, but for want of memory.
-        let _ = match (side.watched, wanted) {
-            (_, None) => epoll::delete(&self.epoll, &side.socket),
-            (None, Some(flags)) => epoll::add(&self.epoll, &side.socket, data, flags),
-            (Some(_), Some(flags)) => epoll::modify(&self.epoll, &side.socket, data, flags),
-        };
-        side.watched = wanted;
-    }
-
-    /// Stops watching a socket that is about to go.
-    pub(super) fn forget(&self, side: &Side) {
-        if side.watched.is_some() {
-            let _ = epoll::delete(&self.epoll, &side.socket);
-        }
-    }
-}
 
 enum Command {
     Open(Box<Relay>),
@@ -243,18 +192,9 @@ struct Engine {
 
 impl Engine {
     fn new(mailbox: Arc<Mailbox>, wake: Arc<Wake>) -> Result<Self, Errno> {
-        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let context = Context::new(wake)?;
         let data = EventData::new_u64(MAILBOX);
-        epoll::add(&epoll, &mailbox.eventfd, data, EventFlags::IN)?;
-        let context = Context {
-            epoll,
-            wake,
-            input: vec![0; HEAD_BYTES + READ_BYTES.max(FRAME_BYTES)],
-            output: vec![0; OUTPUT_BYTES],
-            used: 0,
-            now: boottime_ns(),
-            stained: false,
-        };
+        epoll::add(&context.epoll, &mailbox.eventfd, data, EventFlags::IN)?;
         let (relays, due, deadlines) = Default::default();
         Ok(Self {
             context,
@@ -266,37 +206,42 @@ impl Engine {
     }
 
     fn run(mut self) {
+        // What fails in a relay ends that relay; should anything else fail, the others go on.
+        while !catch_unwind(AssertUnwindSafe(|| self.turn())).unwrap_or(false) {}
+    }
+
+    /// Does what is to be done now, or waits for it; whether the thread is to end.
+    fn turn(&mut self) -> bool {
         let mut events = [MaybeUninit::<Event>::uninit(); 64];
-        loop {
-            let timeout = self.timeout();
-            // Fails only for an interruption.
-            let ready = epoll::wait(&self.context.epoll, &mut events, timeout.as_ref());
-            self.context.now = boottime_ns();
-            if let Ok((events, _)) = ready {
-                for event in events.iter() {
-                    let key = event.data.u64();
-                    if key != MAILBOX {
-                        self.with((key >> 1) as u32, |relay, ctx| {
-                            relay.ready(key & 1 == 1, ctx)
-                        });
-                    }
+        let timeout = self.timeout();
+        // Fails only for an interruption.
+        let ready = epoll::wait(&self.context.epoll, &mut events, timeout.as_ref());
+        self.context.now = boottime_ns();
+        if let Ok((events, _)) = ready {
+            for event in events.iter() {
+                let (key, flags) = (event.data.u64(), event.flags);
+                if key != MAILBOX {
+                    self.with((key >> 1) as u32, |relay, ctx| {
+                        relay.ready(key & 1 == 1, flags, ctx)
+                    });
                 }
-            }
-            for command in self.mailbox.take() {
-                if matches!(command, Command::Stop) {
-                    return;
-                }
-                self.obey(command);
-            }
-            while let Some(&(at, id)) = self.deadlines.first()
-                && at <= self.context.now
-            {
-                self.with(id, |relay, ctx| relay.due(ctx));
-            }
-            if std::mem::take(&mut self.context.stained) {
-                wipe_stack();
             }
         }
+        for command in self.mailbox.take() {
+            if matches!(command, Command::Stop) {
+                return true;
+            }
+            self.obey(command);
+        }
+        while let Some(&(at, id)) = self.deadlines.first()
+            && at <= self.context.now
+        {
+            self.with(id, |relay, ctx| relay.due(ctx));
+        }
+        if std::mem::take(&mut self.context.stained) {
+            wipe_stack();
+        }
+        false
     }
 
     fn timeout(&self) -> Option<Timespec> {
@@ -354,30 +299,36 @@ impl Engine {
             work(relay, context);
             relay.settle(context)
         }));
-        match worked {
+        let gone = match worked {
+            Ok(true) => true,
             Ok(false) => {
                 let (caller, guest) = relay.wants();
                 let key = u64::from(id) << 1;
-                if let Some(side) = &mut relay.caller {
-                    context.watch(side, key, caller);
+                let watched = [
+                    (&mut relay.caller, key, caller),
+                    (&mut relay.guest, key | 1, guest),
+                ]
+                .into_iter()
+                .filter_map(|(side, key, wanted)| Some((side.as_mut()?, key, wanted)))
+                .try_for_each(|(side, key, wanted)| context.watch(side, key, wanted));
+                // A socket that cannot be watched would never be heard of again.
+                if watched.is_err() {
+                    relay.abandon(context);
                 }
-                if let Some(side) = &mut relay.guest {
-                    context.watch(side, key | 1, guest);
-                }
-                let deadline = relay.deadline();
-                self.set_deadline(id, deadline);
+                watched.is_err()
             }
-            Ok(true) => self.remove(id),
             Err(_) => {
                 // One tunnel's failure must not end the others'.
                 relay.abandon(context);
-                context
-                    .input
-                    .resize(HEAD_BYTES + READ_BYTES.max(FRAME_BYTES), 0);
-                context.output.resize(OUTPUT_BYTES, 0);
-                context.used = 0;
-                self.remove(id);
+                context.renew();
+                true
             }
+        };
+        if gone {
+            self.remove(id);
+        } else {
+            let deadline = relay.deadline();
+            self.set_deadline(id, deadline);
         }
     }
 

@@ -11,12 +11,18 @@ use rustix::net::{SendFlags, send};
 pub struct Outbox {
     bytes: Vec<u8>,
     sent: usize,
+    taken: u64,
 }
 
 impl Outbox {
     /// Whether nothing waits.
     pub fn is_empty(&self) -> bool {
         self.sent == self.bytes.len()
+    }
+
+    /// How many bytes the socket has taken in all.
+    pub fn taken(&self) -> u64 {
+        self.taken
     }
 
     /// Sends what waits and then `bytes`, as much as the socket takes; the rest waits.
@@ -26,7 +32,10 @@ impl Outbox {
         while self.is_empty() && !rest.is_empty() {
             match write(&socket, rest)? {
                 0 => break,
-                count => rest = &rest[count..],
+                count => {
+                    self.taken += count as u64;
+                    rest = &rest[count..];
+                }
             }
         }
         self.bytes.extend_from_slice(rest);
@@ -38,7 +47,10 @@ impl Outbox {
         while !self.is_empty() {
             match write(&socket, &self.bytes[self.sent..])? {
                 0 => return Ok(()),
-                count => self.sent += count,
+                count => {
+                    self.taken += count as u64;
+                    self.sent += count;
+                }
             }
         }
         self.clear();

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
-use super::engine::Context;
+use super::context::Context;
 use super::frames::Parser;
 use super::noise::{Keys, MESSAGE_BYTES, Session};
 use super::outbox::Outbox;
@@ -16,6 +16,12 @@ use super::socket;
 
 /// From the beginning of a handshake until it is given up, in nanoseconds.
 const HANDSHAKE_NS: u64 = 5_000_000_000;
+/// Once the caller has left, a guest that takes nothing for so long is given up, and so is a caller
+/// that takes nothing of what it is sent behind the guest's end; in nanoseconds.
+pub(super) const STALL_NS: u64 = 60_000_000_000;
+/// How often it is looked whether the guest has got all before its reset, in nanoseconds.
+pub(super) const LOOK_NS: u64 = 10_000_000;
+
 /// From the beginning of a dial until it is given up, in nanoseconds.
 const DIAL_NS: u64 = 2_000_000_000;
 
@@ -96,7 +102,17 @@ pub(super) struct Side {
     pub ended: bool,
 }
 
+/// How far the other end of a side has got: what the kernel took, and what of it was not yet
+/// acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Progress(u64, usize);
+
 impl Side {
+    pub(super) fn progress(&self) -> Progress {
+        let unacknowledged = socket::unacknowledged(&self.socket);
+        Progress(self.outbox.taken(), unacknowledged)
+    }
+
     fn new(socket: OwnedFd) -> Self {
         Self {
             socket,
@@ -131,6 +147,11 @@ pub struct Relay {
     /// A message of which more fragments are to come.
     pub(super) message: Vec<u8>,
     pub(super) pong: Option<Vec<u8>>,
+    /// The caller's connection ended while its bytes could not be read; what is left of them is read
+    /// once the guest takes more.
+    pub(super) leaving: bool,
+    /// The caller left without the end that was agreed: once the guest has got all, it is reset.
+    pub(super) cut_short: bool,
     /// The caller ended its stream with an authenticated message.
     pub(super) caller_ended: bool,
     /// Why writing to the guest failed, if it was not for the guest's own end.
@@ -142,6 +163,12 @@ pub struct Relay {
     pub(super) stage_deadline: Option<u64>,
     pub(super) caller_deadline: Option<u64>,
     pub(super) guest_deadline: Option<u64>,
+    /// When it is looked again how far the guest has got, and how far it had.
+    pub(super) guest_stall: Option<(u64, Progress)>,
+    /// The same of the caller, once its close frame is due.
+    pub(super) caller_stall: Option<(u64, Progress)>,
+    /// When it is looked whether the guest has got all before its reset.
+    pub(super) look: Option<u64>,
 }
 
 impl Relay {
@@ -167,6 +194,8 @@ impl Relay {
             session: None,
             message: Vec::new(),
             pong: None,
+            leaving: false,
+            cut_short: false,
             caller_ended: false,
             guest_error: None,
             close_sent: false,
@@ -176,6 +205,9 @@ impl Relay {
             stage_deadline: None,
             caller_deadline: None,
             guest_deadline: None,
+            guest_stall: None,
+            caller_stall: None,
+            look: None,
         }
     }
 
@@ -202,10 +234,15 @@ impl Relay {
     }
 
     /// A socket of the relay is ready for something that it was watched for, or failed.
-    pub fn ready(&mut self, is_guest: bool, ctx: &mut Context) {
+    pub fn ready(&mut self, is_guest: bool, flags: EventFlags, ctx: &mut Context) {
         if !is_guest {
             self.flush_caller();
-            self.read_caller(ctx);
+            let over = EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR;
+            if self.may_read_caller() {
+                self.read_caller(ctx);
+            } else if flags.intersects(over) {
+                self.leaving = true;
+            }
         } else if matches!(self.stage, Stage::Dialling) {
             self.dial_ended(ctx);
         } else {
@@ -245,7 +282,8 @@ impl Relay {
 
     /// A deadline may have passed.
     pub fn due(&mut self, ctx: &mut Context) {
-        let passed = |deadline: Option<u64>| deadline.is_some_and(|at| at <= ctx.now);
+        let now = ctx.now;
+        let passed = |deadline: Option<u64>| deadline.is_some_and(|at| at <= now);
         let (stage, caller, guest) = (
             passed(self.stage_deadline),
             passed(self.caller_deadline),
@@ -265,6 +303,12 @@ impl Relay {
         if guest {
             self.guest_late(ctx);
         }
+        if passed(self.guest_stall.map(|(at, _)| at)) {
+            self.guest_stalled(ctx);
+        }
+        if passed(self.look) {
+            self.look = None;
+        }
     }
 
     /// The earliest deadline.
@@ -273,6 +317,8 @@ impl Relay {
             self.stage_deadline,
             self.caller_deadline,
             self.guest_deadline,
+            self.guest_stall.map(|(at, _)| at),
+            self.look,
         ]
         .into_iter()
         .flatten()
@@ -289,8 +335,12 @@ impl Relay {
         };
         let waits = |side: &Option<Side>| side.as_ref().is_some_and(|s| !s.outbox.is_empty());
         let dialling = matches!(self.stage, Stage::Dialling) && self.guest.is_some();
+        let mut caller = flags(self.may_read_caller(), waits(&self.caller));
+        // Its end is noticed also while its bytes must wait; once it is known it would be told again
+        // and again.
+        caller.set(EventFlags::RDHUP, !self.leaving && self.caller.is_some());
         (
-            flags(self.may_read_caller(), waits(&self.caller)),
+            caller,
             flags(self.may_read_guest(), waits(&self.guest) || dialling),
         )
     }

@@ -135,9 +135,11 @@ pub fn end(socket: impl AsFd) {
     let _ = shutdown(socket, Shutdown::Both);
 }
 
-/// Drops the connection so that the other end sees a reset instead of an end.
-pub fn reset(socket: OwnedFd) {
-    let _ = sockopt::set_socket_linger(&socket, Some(Duration::ZERO));
+/// However the connection is dropped from now on, with the process too: the other end sees a reset
+/// instead of an end.
+pub fn will_reset(socket: impl AsFd) {
+    // Cannot fail on a socket.
+    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
 }
 
 /// Bytes that were handed to the kernel and not yet acknowledged by the other end.

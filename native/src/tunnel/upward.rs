@@ -1,6 +1,6 @@
 //! The caller's frames, to the guest.
 
-use super::engine::{Context, READ_BYTES};
+use super::context::{Context, READ_BYTES};
 use super::frames::{self, Step, Violation};
 use super::noise::{MESSAGE_BYTES, respond};
 use super::relay::{End, Relay, Stage, Upward};
@@ -105,8 +105,9 @@ impl Relay {
     fn broken(&mut self, violation: Violation, ctx: &mut Context) {
         self.upward = Upward::Blind;
         let end = match (violation, &self.stage) {
-            (Violation::TooLong, Stage::Handshake(_) | Stage::Confirm) => End::HandshakeRefused,
+            (_, Stage::Handshake(_) | Stage::Confirm) => End::HandshakeRefused,
             (Violation::TooLong, _) => End::MessageBroken,
+            (Violation::Protocol, _) if self.session.is_some() => End::MessageBroken,
             (Violation::Protocol, _) => End::FrameBroken,
         };
         self.over(end, 0, ctx);
@@ -138,6 +139,7 @@ impl Relay {
         ctx.stained |= matches!(self.stage, Stage::Handshake(_) | Stage::Confirm);
         match &self.stage {
             Stage::Handshake(keys) => match respond(keys, self.port, message) {
+                Ok(_) if !ctx.seen.is_new(message) => self.message_refused(ctx),
                 Ok(accepted) => {
                     self.session = Some(accepted.session);
                     self.send_frame(&accepted.answer);
