@@ -22,7 +22,7 @@ export const TUNNEL_QUERY: QuerySchema<TunnelQuery> = query<TunnelQuery>(
   {
     port: portParameter("Port in the guest, dialled on 127.0.0.1 only; decimal."),
     identity: flagParameter(
-      "Whether a Noise KK handshake runs before the dial; `1`, `true`, `0` or `false`.",
+      "Whether a Noise KK handshake proves the caller before the dial; `1`, `true`, `0` or `false`.",
     ),
   },
 );

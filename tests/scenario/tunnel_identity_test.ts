@@ -1,4 +1,4 @@
-import { ok, rejects, strictEqual } from "node:assert/strict";
+import { ok, rejects, strictEqual, throws } from "node:assert/strict";
 import { Daemon } from "../support/daemon.ts";
 import { bootstrapPair, type Pair, portPrologue, READY, type Session } from "../support/noise.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
@@ -180,6 +180,54 @@ Deno.test("a caller that leaves without its agreed end is cut short, and its gue
   });
 });
 
+Deno.test("what a caller sent before it answered the guest's end still reaches the guest, which is reset behind it", async () => {
+  await using house = await House.open();
+  const [client, session] = await house.tunnel();
+  using _client = client;
+  using connection = await house.guest.accept();
+  await connection.socket.closeWrite();
+  strictEqual(session.open(await client.message()).length, 0);
+  const close = await client.frame();
+  strictEqual(close?.opcode, OP.close);
+  const [size, count] = [30_000, 40];
+  for (let sent = 0; sent < count; sent++) {
+    await client.say(session.seal(new Uint8Array(size).fill(sent)));
+  }
+  // The answer to the close frame, and no end of its own.
+  await client.send(frame(FIN | OP.close, close.payload));
+  await client.ended();
+  for (let heard = 0; heard < count; heard++) {
+    ok((await connection.bytes(size)).every((byte) => byte === heard));
+  }
+  strictEqual(await connection.ending(), "reset");
+});
+
+Deno.test("what is no WebSocket frame is a bad handshake before the proof, and a broken message after it", async () => {
+  await using house = await House.open();
+  const unmasked = frame(FIN | OP.binary, "x", { masked: false });
+  {
+    using client = await house.ask();
+    await client.send(unmasked);
+    strictEqual((await client.closed()).code, 4403);
+  }
+  {
+    using client = await house.ask();
+    const handshake = house.pair.handshake(portPrologue(house.guest.port));
+    await client.say(handshake.first(OFFER));
+    await client.message();
+    await client.send(unmasked);
+    strictEqual((await client.closed()).code, 4403);
+  }
+  strictEqual(house.guest.dials, 0);
+  const [client, session] = await house.tunnel();
+  using _client = client;
+  using connection = await house.guest.accept();
+  await hello(client, session, connection);
+  await client.send(unmasked);
+  strictEqual((await client.closed()).code, 4500);
+  strictEqual(await connection.ending(), "reset");
+});
+
 Deno.test("what does not prove the caller is refused with one and the same sentence, and nothing is dialled", async (test) => {
   await using house = await House.open();
   const { pair, guest } = house;
@@ -244,18 +292,55 @@ Deno.test("what does not prove the caller is refused with one and the same sente
   }
 });
 
-Deno.test("a replayed handshake proves nothing: its answer cannot be read and nothing follows", async () => {
+Deno.test("a replayed handshake proves nothing under either prologue: it is refused, and nothing is dialled", async () => {
   await using house = await House.open();
-  const recorded = house.pair.handshake(portPrologue(house.guest.port)).first(OFFER);
-  for (let turn = 0; turn < 2; turn++) {
-    using client = await house.ask();
-    await client.say(recorded);
-    await client.message();
-    // Whoever replays holds no key for the confirmation; the true one of another session is none.
-    await client.say(new Uint8Array(37));
-    strictEqual((await client.closed()).code, 4403);
+  for (const prologue of [NONE, portPrologue(house.guest.port)]) {
+    const handshake = house.pair.handshake(prologue);
+    const recorded = handshake.first(OFFER);
+    const dials = house.guest.dials;
+    {
+      using client = await house.ask();
+      await client.say(recorded);
+      const session = handshake.finish(await client.message());
+      if (prologue.length > 0) await client.say(session.seal(READY));
+      using connection = await house.guest.accept();
+      await hello(client, session, connection);
+    }
+    for (let turn = 0; turn < 2; turn++) {
+      using client = await house.ask();
+      await client.say(recorded);
+      strictEqual((await client.closed()).code, 4403);
+    }
+    strictEqual(house.guest.dials, dials + 1);
   }
-  strictEqual(house.guest.dials, 0);
+});
+
+Deno.test("a handshake replayed to another daemon with the same seed gets a dial, and not a byte across", async () => {
+  // A new daemon remembers nothing. The empty prologue has nothing fresh in it from the daemon's side, and a guest
+  // may be the first to speak: what is left to the replayer is that there is one, and how long its messages are.
+  await using first = await House.open();
+  await using second = await Daemon.start();
+  const payload = JSON.stringify({ agent_token: "second", ...first.pair.payload });
+  await (await second.hook("run", { runHookPayload: payload })).body?.cancel();
+  second.token = "second";
+  const handshake = first.pair.handshake();
+  const recorded = handshake.first(OFFER);
+  const client = await first.ask();
+  using _client = client;
+  await client.say(recorded);
+  const recordedSession = handshake.finish(await client.message());
+  using _connection = await first.guest.accept();
+  const sealed = recordedSession.seal("transfer 10");
+  using replayer = await TunnelClient.open(second, `?port=${first.guest.port}&identity=1`);
+  await replayer.say(recorded);
+  await replayer.message();
+  using connection = await first.guest.accept();
+  await connection.send("who is there?");
+  const heard = await replayer.message();
+  throws(() => recordedSession.open(heard));
+  await replayer.say(sealed);
+  strictEqual((await replayer.closed()).code, 4500);
+  strictEqual(await connection.ending(), "reset");
 });
 
 Deno.test("a caller that says nothing, or stops half-way, is refused after five seconds", async () => {
