@@ -21,6 +21,8 @@ pub fn percentile(values: &[f64], share: f64) -> f64 {
 /// What a line is measured in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
+    /// Microseconds.
+    Us,
     /// Milliseconds.
     Ms,
     /// Commands a second.
@@ -56,12 +58,14 @@ pub struct Line {
     pub limit: Vec<f64>,
     /// OpenSSH's, in the same rounds.
     pub ssh: Vec<f64>,
+    /// websockify's, in the same rounds; of tunnels alone.
+    pub websockify: Vec<f64>,
 }
 
 impl Line {
     /// A line without values.
     pub fn new(name: &'static str, unit: Unit, goal: Goal) -> Self {
-        let (ours, limit, ssh) = Default::default();
+        let (ours, limit, ssh, websockify) = Default::default();
         Self {
             name,
             unit,
@@ -69,6 +73,7 @@ impl Line {
             ours,
             limit,
             ssh,
+            websockify,
         }
     }
 

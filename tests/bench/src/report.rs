@@ -4,6 +4,7 @@ use crate::figures::{Goal, Line, Unit, median};
 
 fn value(unit: Unit, value: f64) -> String {
     match unit {
+        Unit::Us => format!("{value:.1} µs"),
         Unit::Ms => format!("{value:.2} ms"),
         Unit::PerSecond => format!("{value:.0}/s"),
         Unit::MbPerSecond => format!("{value:.0} MB/s"),
@@ -21,9 +22,16 @@ fn goal(line: &Line) -> String {
 
 /// One row a line: medians over the rounds, and the medians of the rounds' ratios.
 pub fn table(lines: &[Line]) -> String {
-    let mut table = String::from(
-        "| what | guestd | limit | ratio | goal | met | OpenSSH | its ratio |\n\
-         |---|---|---|---|---|---|---|---|\n",
+    // Of tunnels alone.
+    let more = lines.iter().any(|line| !line.websockify.is_empty());
+    let (head, rule) = if more {
+        (" websockify | its ratio |", "---|---|")
+    } else {
+        ("", "")
+    };
+    let mut table = format!(
+        "| what | guestd | limit | ratio | goal | met | OpenSSH | its ratio |{head}\n\
+         |---|---|---|---|---|---|---|---|{rule}\n",
     );
     for line in lines {
         let show = |values: &[f64]| match values {
@@ -35,7 +43,7 @@ pub fn table(lines: &[Line]) -> String {
                 .map_or(String::new(), |ratio| format!("{ratio:.2} ×"))
         };
         table += &format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} |\n",
+            "| {} | {} | {} | {} | {} | {} | {} | {} |",
             line.name,
             show(&line.ours),
             show(&line.limit),
@@ -45,6 +53,14 @@ pub fn table(lines: &[Line]) -> String {
             show(&line.ssh),
             ratio(&line.ssh),
         );
+        if more {
+            table += &format!(
+                " {} | {} |",
+                show(&line.websockify),
+                ratio(&line.websockify)
+            );
+        }
+        table.push('\n');
     }
     table
 }

@@ -109,6 +109,21 @@ impl Ssh {
         command
     }
 
+    /// Has the kept connection lead from `port` of this end to `to` of the other, both on 127.0.0.1.
+    pub fn forward(&self, port: u16, to: u16) -> Outcome<()> {
+        let lead = format!("127.0.0.1:{port}:127.0.0.1:{to}");
+        let told = self
+            .base()
+            .args(["-O", "forward", "-L", &lead, &self.target])
+            .stdin(Stdio::null())
+            .status()?;
+        if told.success() {
+            Ok(())
+        } else {
+            Err("ssh does not forward".into())
+        }
+    }
+
     /// Runs a command over the kept connection; gives its stdout to `each`. Returns its exit code.
     pub fn run(&self, command: &str, mut each: impl FnMut(&[u8])) -> Outcome<i32> {
         let mut child = self

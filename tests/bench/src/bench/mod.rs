@@ -6,6 +6,7 @@ pub mod health;
 pub mod memory;
 pub mod profile;
 pub mod throughput;
+pub mod tunnel;
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -63,6 +64,9 @@ pub fn run(root: &Path, scratch: &Path, plan: Plan, wanted: &str) -> Outcome<Vec
     // By name only: each of these lines has a reference of its own, not the kernel's limit.
     if wanted == "files" {
         return files::run(root, scratch, plan.rounds);
+    }
+    if wanted == "tunnel" {
+        return tunnel::run(root, scratch, plan.rounds);
     }
     let mut lines = Vec::new();
     let ssh = ssh::start(&scratch.join("ssh"))?;
