@@ -10,11 +10,13 @@ use rustix::io::Errno;
 use super::errno;
 
 /// Where distributions keep the seed that the next boot's generator starts with.
-const SEEDS: [&str; 4] = [
+const SEEDS: [&str; 6] = [
     "var/lib/systemd/random-seed",
     "var/lib/urandom/random-seed",
     "var/lib/random-seed",
+    "var/lib/misc/random-seed",
     "var/lib/seedrng/seed.credit",
+    "var/lib/seedrng/seed.no-credit",
 ];
 
 /// Gives the machine a new id.
@@ -38,16 +40,18 @@ pub fn bus_id(root: &Path, id: &str) -> Result<bool, Errno> {
     }
 }
 
-/// Removes the stored seeds: with a copy of one, two guests would draw the same numbers.
+/// Removes the stored seeds: with a copy of one, two guests would draw the same numbers. All are
+/// tried; the first failure counts.
 pub fn remove_seeds(root: &Path) -> Result<bool, Errno> {
-    let mut removed = false;
+    let mut removed = Ok(false);
     for seed in SEEDS {
-        match fs::remove_file(root.join(seed)) {
-            Ok(()) => removed = true,
-            Err(error) => absent(error)?,
-        }
+        let outcome = match fs::remove_file(root.join(seed)) {
+            Ok(()) => Ok(true),
+            Err(error) => absent(error).map(|()| false),
+        };
+        removed = removed.and_then(|before| Ok(before | outcome?));
     }
-    Ok(removed)
+    removed
 }
 
 fn absent(error: std::io::Error) -> Result<(), Errno> {
