@@ -26,9 +26,15 @@ export interface IdentityState {
   readonly repaired: boolean;
 }
 
-/** Gives a guest that may be a clone an identity of its own. */
+/**
+ * Gives a guest that may be a clone an identity of its own.
+ *
+ * Invariant: one repair is made at a time, and the next begins once it has ended: two would write the same files, and
+ * the older outcome could come last.
+ */
 export class IdentityRepair {
   readonly #options: IdentityRepairOptions;
+  #last: Promise<void> = Promise.resolve();
   #state: IdentityState = { degraded: false, repaired: false };
 
   /** Does nothing yet. */
@@ -43,7 +49,8 @@ export class IdentityRepair {
 
   /**
    * Makes all steps, if the repair is switched on, and wipes `secret`, which stirs the kernel's
-   * random generator. Never rejects: a guest with a doubtful identity is still served.
+   * random generator. Waits for them for at most 5 s; then they go on, and until they end the identity
+   * counts as degraded. Never rejects: a guest with a doubtful identity is still served.
    */
   async repair(secret: Uint8Array<ArrayBuffer> = new Uint8Array(0)): Promise<void> {
     const { enabled, log } = this.#options;
@@ -53,9 +60,13 @@ export class IdentityRepair {
     }
     const { promise: late, resolve } = Promise.withResolvers<"late">();
     const timer = setTimeout(() => resolve("late"), WAIT_MS);
-    const outcome = await Promise.race([this.#make(secret), late]);
+    this.#last = this.#last.then(() => this.#make(secret));
+    const outcome = await Promise.race([this.#last, late]);
     clearTimeout(timer);
-    if (outcome === "late") log.error("the identity repair is slow; it goes on");
+    if (outcome === "late") {
+      log.error("the identity repair is slow; it goes on");
+      this.#state = { ...this.#state, degraded: true };
+    }
   }
 
   async #make(secret: Uint8Array<ArrayBuffer>): Promise<void> {

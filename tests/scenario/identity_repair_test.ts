@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, notStrictEqual, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { Scratch } from "../support/scratch.ts";
 
@@ -38,6 +39,41 @@ const ROUND = [
   "info random seed: repaired",
   "info kernel generator: not applicable",
 ];
+
+/** How many of the daemon's threads wait for a file to be opened. */
+function opening(daemon: Daemon): number {
+  const tasks = [...Deno.readDirSync(`/proc/${daemon.pid}/task`)];
+  return tasks.filter(({ name }) =>
+    /fifo_open|wait_for_partner/.test(
+      Deno.readTextFileSync(`/proc/${daemon.pid}/task/${name}/wchan`),
+    )
+  ).length;
+}
+
+Deno.test("a repair that hangs keeps nobody away, counts as degraded, and the next one waits for it", async () => {
+  using root = guestFiles();
+  Deno.mkdirSync(root.join("dev"));
+  // Who opens a fifo for writing waits for a reader.
+  const fifo = root.join("dev/urandom");
+  await new Deno.Command("mkfifo", { args: [fifo] }).output();
+  await using daemon = await repairing(root);
+  const hung = await daemon.health();
+  deepStrictEqual([hung.identity_degraded, hung.identity_repaired], [true, false]);
+  await daemon.bootstrap();
+  deepStrictEqual(outcomes(daemon), []);
+  // Only root may see where the daemon's threads wait.
+  if (Deno.uid() === 0) strictEqual(opening(daemon), 1);
+  using _reader = await Deno.open(fifo, { read: true, write: true });
+  await eventually("both repairs' end", () => outcomes(daemon).length === 10);
+  const failed = ROUND.map((line) =>
+    line.replace("info kernel generator: not applicable", "error kernel generator: failed")
+  );
+  deepStrictEqual(outcomes(daemon), [
+    ...failed,
+    ...failed.map((line) => line.replace("random seed: repaired", "random seed: not applicable")),
+  ]);
+  await eventually("the outcome", async () => (await daemon.health()).identity_repaired);
+});
 
 Deno.test("the identity is made anew at the start, and again with the token", async () => {
   using root = guestFiles();
