@@ -1,13 +1,14 @@
 //! Time as the reactor sees it.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use rustix::time::{ClockId, clock_gettime};
 
 /// Nanoseconds of `CLOCK_BOOTTIME`: goes on while the guest sleeps, never jumps with the wall clock.
 pub fn boottime_ns() -> u64 {
     let now = clock_gettime(ClockId::Boottime);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    let boot = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    boot + BOOT_AHEAD_NS.load(Ordering::Relaxed)
 }
 
 /// Whole seconds since the epoch on the guest's wall clock.
@@ -22,7 +23,18 @@ pub fn span_ns(secs: f64) -> Option<u64> {
     (ns < 4.6e18).then_some(ns.max(0.0) as u64)
 }
 
-/// For tests: what the wall clock is ahead of the guest's, in nanoseconds.
+/// A time of [`boottime_ns`] as the kernel's own clock will show it.
+pub fn of_the_kernel(at_ns: u64) -> u64 {
+    at_ns.saturating_sub(BOOT_AHEAD_NS.load(Ordering::Relaxed))
+}
+
+/// For tests, which set it from outside, in the memory of a daemon: what the boot clock is ahead of
+/// the guest's, in nanoseconds.
+#[used]
+pub static BOOT_AHEAD_NS: AtomicU64 = AtomicU64::new(0);
+
+/// For tests, likewise: what the wall clock is ahead of the guest's, in nanoseconds.
+#[used]
 pub static WALL_AHEAD_NS: AtomicI64 = AtomicI64::new(0);
 
 /// How far the wall clock is ahead of the boot clock, in nanoseconds. It changes only when somebody

@@ -4,6 +4,7 @@
  * @module
  */
 
+const SYMTAB = 2;
 const DYNSYM = 11;
 const SYMBOL_SIZE = 24;
 
@@ -30,6 +31,26 @@ export function exportedFunctions(file: Uint8Array): string[] {
     names.push(new TextDecoder().decode(file.subarray(start, file.indexOf(0, start))));
   }
   return names.sort();
+}
+
+/** Where the library's one symbol whose name holds `part` lies in memory, from the library's beginning on. */
+export function localSymbol(file: Uint8Array, part: string): number {
+  const view = new DataView(file.buffer, file.byteOffset, file.byteLength);
+  const sections = sectionHeaders(view);
+  const table = sections.find(({ type }) => type === SYMTAB);
+  const strings = sections[table?.link ?? -1];
+  if (table === undefined || strings === undefined) {
+    throw new Error("Cannot read the library: no symbols");
+  }
+  const found: number[] = [];
+  for (let at = table.offset; at < table.offset + table.size; at += SYMBOL_SIZE) {
+    const start = strings.offset + view.getUint32(at, true);
+    const name = new TextDecoder().decode(file.subarray(start, file.indexOf(0, start)));
+    if (name.includes(part)) found.push(Number(view.getBigUint64(at + 8, true)));
+  }
+  const [address] = found;
+  if (address === undefined || found.length > 1) throw new Error(`Cannot find one symbol ${part}`);
+  return address;
 }
 
 interface Section {

@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { within } from "../support/await_event.ts";
 import { type Clock, Collector } from "../../src/exec/collector.ts";
 
 /** A clock that the test moves, with one timer at most. */
@@ -68,4 +69,25 @@ Deno.test("a disposed collector collects nothing and leaves no timer", () => {
   collector[Symbol.dispose]();
   assert.equal(time.waits, false);
   time.to(100);
+});
+
+Deno.test("a wall clock that is set forward or back neither hastens nor delays what is collected", async () => {
+  const now = Date.now;
+  const hourMs = 3_600_000;
+  try {
+    for (const jumpMs of [hourMs, -hourMs]) {
+      const { promise, resolve } = Promise.withResolvers<string>();
+      const begun = performance.now();
+      using collector = new Collector<string>(60, resolve);
+      collector.add("a");
+      Date.now = (): number => now() + jumpMs;
+      // Its timer keeps no process alive.
+      assert.equal(await within("the collection", promise), "a");
+      const tookMs = performance.now() - begun;
+      assert.ok(tookMs >= 59 && tookMs < 5000, `${tookMs} ms`);
+      Date.now = now;
+    }
+  } finally {
+    Date.now = now;
+  }
 });

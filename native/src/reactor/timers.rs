@@ -9,6 +9,8 @@ use rustix::time::{
     timerfd_settime,
 };
 
+use crate::clock::of_the_kernel;
+
 /// What becomes due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Timer {
@@ -106,7 +108,7 @@ impl Timers {
             return Ok(());
         }
         // An absolute time of zero would disarm it.
-        let at = earliest.map_or(0, |at| at.max(1));
+        let at = earliest.map_or(0, |at| of_the_kernel(at).max(1));
         let it_value = Timespec {
             tv_sec: (at / 1_000_000_000) as i64,
             tv_nsec: (at % 1_000_000_000) as i64,
