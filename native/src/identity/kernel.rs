@@ -88,7 +88,7 @@ fn hash(secret: &[u8], clocks: [(i64, i64); 3]) -> [u8; FED_BYTES] {
 }
 
 fn request(device: &File, request: u64, info: Option<&mut PoolInfo>) -> Result<(), Errno> {
-    let argument = info.map_or(std::ptr::null_mut(), |info| std::ptr::from_mut(info));
+    let argument = info.map_or(std::ptr::null_mut(), std::ptr::from_mut);
     // SAFETY: RNDADDENTROPY reads a `rand_pool_info` and the bytes that it says are behind it, which
     // `feed` gives it; RNDRESEEDCRNG takes no argument. On a file of another kind both are refused.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), request as _, argument) };
