@@ -185,15 +185,12 @@ export class Daemon {
   /** The keys count from the turn in which the token does; the repair may take its time. */
   async #installed({ token, identity }: DecodedRunHook): Promise<void> {
     const name = new TextEncoder().encode(token);
-    const seed = identity?.seed ?? new Uint8Array(0);
+    const seed = identity?.seed ?? new Uint8Array();
     const secret = new Uint8Array(name.length + seed.length);
     secret.set(name);
     secret.set(seed, name.length);
     try {
-      if (identity !== null) {
-        this.#tunnels.installIdentity(identity);
-        this.#quiet.soon();
-      }
+      if (identity !== null) this.#tunnels.installIdentity(identity);
     } finally {
       // Wiped by the repair, also where the keys could not be installed.
       await this.#identity.repair(secret);

@@ -16,30 +16,6 @@ pub fn wipe_stack() {
     waste.zeroize();
 }
 
-/// Sizes of blocks that glibc keeps apart for the thread that freed them, and how many of each.
-const KEPT: (usize, usize) = (1032, 7);
-/// Up to this size larger ones are tried too, in bytes.
-const LARGE_BYTES: usize = 32 << 10;
-
-/// Wipes memory that this thread has given back to the allocator, as far as it hands it out again:
-/// blocks below a page stay as they were left until somebody else needs one.
-pub fn wipe_freed() {
-    let mut blocks: Vec<Vec<u8>> = Vec::new();
-    let mut size = 24;
-    while size <= KEPT.0 {
-        blocks.extend((0..KEPT.1).map(|_| Vec::with_capacity(size)));
-        size += 16;
-    }
-    while size <= LARGE_BYTES {
-        blocks.extend((0..2).map(|_| Vec::with_capacity(size)));
-        size += size / 8;
-    }
-    for block in &mut blocks {
-        // Also what a vector has room for and does not use.
-        block.zeroize();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,6 @@
 import { decodeBase64 } from "./base64.ts";
 import { parseJson, parseJsonText } from "./json.ts";
 import { refusingPlainly } from "./refusal.ts";
-import { findString, keyOfBase64, unescaped, withString } from "./secret_field.ts";
 import { Mismatch, type Schema, text } from "./schema.ts";
 import {
   BODY,
@@ -99,73 +98,26 @@ export const RUN_HOOK: Schema<RunHook> = define(
 );
 
 /**
- * Decodes the body of the run hook; throws a `PlainRefusal` with status 400 that quotes no value. The caller wipes
- * `bytes`; the seed is not made a string of, unless the body is refused or spelt in a way that nobody spells it.
+ * Decodes the body of the run hook; throws a `PlainRefusal` with status 400 that quotes no value.
  */
 export function decodeRunHook(bytes: Uint8Array): DecodedRunHook {
   return refusingPlainly(() => {
-    const mark = crypto.randomUUID();
-    const taken = takeSeed(bytes, mark);
-    if (taken === undefined) return decodeWhole(bytes);
-    const { envelope, payload, seed } = taken;
-    try {
-      const { runHookPayload } = RUN_HOOK_ENVELOPE.decode(parseJson(envelope, BODY), BODY);
-      const hook = RUN_HOOK.decode(parseJson(payload, PAYLOAD), PAYLOAD);
-      // Otherwise the same key came once more, in another spelling, and that one counts.
-      if (runHookPayload === mark && hook.identity_seed === mark) return checkedHook(hook, seed);
-    } catch {
-      // What is wrong is said of the body as it came.
+    const envelope = RUN_HOOK_ENVELOPE.decode(parseJson(bytes, BODY), BODY);
+    if (envelope.runHookPayload === null) throw new Mismatch("runHookPayload is missing");
+    const payload = parseJsonText(envelope.runHookPayload, "runHookPayload");
+    const { agent_token, env, identity_seed, identity_host_public_key } = RUN_HOOK.decode(
+      payload,
+      "runHookPayload",
+    );
+    if (!isPresentable(agent_token)) {
+      throw new Mismatch("agent_token must be a string that an Authorization header can carry");
     }
-    seed.fill(0);
-    return decodeWhole(bytes);
-  });
-}
-
-const PAYLOAD = "runHookPayload";
-
-/** The body with a mark for the payload, the payload with a mark for the seed, and the seed. */
-interface Taken {
-  readonly envelope: Uint8Array;
-  readonly payload: Uint8Array;
-  readonly seed: Uint8Array<ArrayBuffer>;
-}
-
-/** Takes the seed out of the body; undefined where it is not found as it is usually spelt. */
-function takeSeed(body: Uint8Array, mark: string): Taken | undefined {
-  const outer = findString(body, PAYLOAD);
-  const whole = outer && unescaped(body, outer);
-  if (outer === undefined || whole === undefined) return undefined;
-  try {
-    const inner = findString(whole, "identity_seed");
-    const text = inner && unescaped(whole, inner);
-    const seed = text && keyOfBase64(text);
-    text?.fill(0);
-    if (inner === undefined || seed === undefined) return undefined;
     return {
-      envelope: withString(body, outer, mark),
-      payload: withString(whole, inner, mark),
-      seed,
+      token: agent_token,
+      env,
+      identity: decodeIdentity(identity_seed, identity_host_public_key),
     };
-  } finally {
-    whole.fill(0);
-  }
-}
-
-function decodeWhole(bytes: Uint8Array): DecodedRunHook {
-  const envelope = RUN_HOOK_ENVELOPE.decode(parseJson(bytes, BODY), BODY);
-  if (envelope.runHookPayload === null) throw new Mismatch("runHookPayload is missing");
-  const payload = parseJsonText(envelope.runHookPayload, PAYLOAD);
-  return checkedHook(RUN_HOOK.decode(payload, PAYLOAD));
-}
-
-/** `seed` where it was taken out before. */
-function checkedHook(hook: RunHook, seed?: Uint8Array<ArrayBuffer>): DecodedRunHook {
-  const { agent_token, env, identity_seed, identity_host_public_key } = hook;
-  if (!isPresentable(agent_token)) {
-    throw new Mismatch("agent_token must be a string that an Authorization header can carry");
-  }
-  const identity = decodeIdentity(seed ?? identity_seed, identity_host_public_key);
-  return { token: agent_token, env, identity };
+  });
 }
 
 /**
@@ -177,10 +129,7 @@ function isPresentable(token: string): boolean {
   return token.isWellFormed() && !/^[ \t]|[ \t]$/.test(token) && ![...token].some(isControl);
 }
 
-function decodeIdentity(
-  seed: string | Uint8Array<ArrayBuffer> | null,
-  hostPublicKey: string | null,
-): Identity | null {
+function decodeIdentity(seed: string | null, hostPublicKey: string | null): Identity | null {
   if (seed === null && hostPublicKey === null) return null;
   if (seed === null) throw new Mismatch("runHookPayload.identity_seed is missing");
   if (hostPublicKey === null) {
@@ -192,11 +141,8 @@ function decodeIdentity(
   };
 }
 
-function decodeKey(
-  encoded: string | Uint8Array<ArrayBuffer>,
-  field: string,
-): Uint8Array<ArrayBuffer> {
-  const key = typeof encoded === "string" ? decodeBase64(encoded, field) : encoded;
+function decodeKey(encoded: string, field: string): Uint8Array<ArrayBuffer> {
+  const key = decodeBase64(encoded, field);
   if (key.length !== 32) throw new Mismatch(`${field} must be 32 bytes`);
   if (key.every((byte) => byte === 0)) throw new Mismatch(`${field} must not be all zero`);
   return key;

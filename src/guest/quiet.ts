@@ -20,16 +20,12 @@ export interface QuietOptions {
   readonly trim: () => void;
 }
 
-/** How often it is trimmed again where a secret was read. */
-const MORE = 2;
-
 /**
  * Gives memory back once a burst of requests or a large one is over, and once the start is: nothing
  * else does in a daemon that nobody calls, for V8 and the allocator collect when they are asked for
  * more.
  *
- * Invariant: a timer is set exactly while requests were noted, or `soon` was called, and not enough
- * looks have followed yet;
+ * Invariant: a timer is set exactly while requests were noted that no look has followed yet;
  * `#kept` is the least memory that was seen since the last trim, which could not free it.
  */
 export class Quiet implements Disposable {
@@ -37,7 +33,6 @@ export class Quiet implements Disposable {
   #requests = BURST;
   #noted = false;
   #kept = Infinity;
-  #more = 0;
   #timer: ReturnType<typeof setTimeout> | undefined;
   #closed = false;
 
@@ -52,15 +47,6 @@ export class Quiet implements Disposable {
     this.#noted = true;
     this.#requests++;
     if (this.#timer === undefined) this.#arm();
-  }
-
-  /**
-   * Something was read that must not lie about: gives memory back when it is quiet, burst or not, and some times more,
-   * for what Deno lets go of only after a collection.
-   */
-  soon(): void {
-    this.#more = 1 + MORE;
-    if (this.#timer === undefined && !this.#closed) this.#arm();
   }
 
   /** Gives nothing back any more. */
@@ -83,12 +69,7 @@ export class Quiet implements Disposable {
       return;
     }
     const own = this.#options.ownBytes();
-    const again = this.#more > 0;
-    if (again) {
-      this.#more--;
-      this.#arm();
-    }
-    if (again || this.#requests >= BURST || own >= this.#kept + GROWN_BYTES) {
+    if (this.#requests >= BURST || own >= this.#kept + GROWN_BYTES) {
       // What cannot be given back now is there to be given back the next time.
       this.#giveBack().catch(() => {});
     } else {

@@ -45,15 +45,9 @@ export async function readStdinBody(request: Request, limits: Limits): Promise<U
   return body;
 }
 
-/**
- * Body of the run hook, of which there is no other copy within reach. Throws 400 above 64 KiB, and {@link BodyLost}.
- */
+/** Body of the run hook. Throws 400 above 64 KiB, and {@link BodyLost}. */
 export async function readRunHookBody(request: Request): Promise<Uint8Array> {
-  const declared = declaredLength(request) ?? 0;
-  if (request.body === null) return new Uint8Array();
-  const body = declared > RUN_HOOK_BYTES
-    ? "too large"
-    : await losing(collect(request, request.body.getReader(), RUN_HOOK_BYTES, RUN_HOOK_BYTES));
+  const body = await readBody(request, RUN_HOOK_BYTES, RUN_HOOK_BYTES);
   if (typeof body === "string") throw new PlainRefusal(400, "the body exceeds 64 KiB");
   return body;
 }
@@ -71,15 +65,11 @@ export async function readBody(
   const declared = declaredLength(request);
   if (declared !== undefined && declared > maxBytes) return "too large";
   if (request.body === null) return new Uint8Array();
-  if (declared !== undefined && declared <= Math.min(keepBytes, maxBytes)) {
-    return await losing(request.bytes());
-  }
-  return await losing(collect(request, request.body.getReader(), keepBytes, maxBytes));
-}
-
-async function losing<T>(reading: Promise<T>): Promise<T> {
   try {
-    return await reading;
+    if (declared !== undefined && declared <= Math.min(keepBytes, maxBytes)) {
+      return await request.bytes();
+    }
+    return await collect(request, request.body.getReader(), keepBytes, maxBytes);
   } catch {
     // Deno's errors carry nothing worth keeping: bytes ended early or chunks were malformed.
     throw new BodyLost();
@@ -135,8 +125,6 @@ function concatenate(chunks: readonly Uint8Array[], length: number): Uint8Array 
   for (const chunk of chunks) {
     whole.set(chunk, at);
     at += chunk.length;
-    // It may hold a secret, and nobody else has it.
-    chunk.fill(0);
   }
   return whole;
 }

@@ -70,37 +70,3 @@ Deno.test({
     deepStrictEqual(found.filter(([, places]) => places.length > 0), []);
   },
 });
-
-Deno.test({
-  name:
-    "of the run hook's seed the core's copy stays, and of its text no more than Deno's server left behind",
-  ignore,
-  fn: async () => {
-    // The repair hashes the seed to stir the kernel's generator; a file in its place takes nothing.
-    const root = await Deno.makeTempDir();
-    await Deno.mkdir(`${root}/dev`);
-    await Deno.writeTextFile(`${root}/dev/urandom`, "");
-    await using daemon = await Daemon.start({
-      env: { GUESTD_IDENTITY_REPAIR: "on", GUESTD_IDENTITY_ROOT: root },
-    });
-    try {
-      const pair = await bootstrapPair(daemon);
-      const text = halves("its text", new TextEncoder().encode(pair.seed));
-      // What the server has read and freed is not always handed out again, to be wiped. Strings of it there are none,
-      // which would be three more, nor a copy of the body's.
-      await eventually(
-        "the end of the seed's text",
-        () => Object.values(findInMemory(daemon.pid, text)).every(({ length }) => length <= 2),
-      );
-      for (
-        const [name, places] of Object.entries(
-          findInMemory(daemon.pid, halves("the seed", pair.seedBytes)),
-        )
-      ) {
-        strictEqual(places.length, 1, `${name}: ${places.join(", ")}`);
-      }
-    } finally {
-      await Deno.remove(root, { recursive: true });
-    }
-  },
-});

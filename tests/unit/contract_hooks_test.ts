@@ -1,4 +1,4 @@
-import { deepStrictEqual, match, ok, strictEqual, throws } from "node:assert/strict";
+import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
 import { decodeRunHook } from "../../src/contract/hooks.ts";
 import { PlainRefusal } from "../../src/contract/refusal.ts";
 
@@ -130,57 +130,4 @@ Deno.test("a token that no header can carry is refused, and named without its va
   );
   throws(() => decodeRunHook(lone), /agent_token/);
   strictEqual(decodeRunHook(envelope({ agent_token: "a b\tc, é" })).token, "a b\tc, é");
-});
-
-Deno.test("a seed is the same however the body spells it", () => {
-  const seed = Uint8Array.from({ length: 32 }, (_, index) => 255 - index).toBase64();
-  ok(seed.includes("/"));
-  const payload = JSON.stringify({
-    env: { identity_seed: "not this one", "\u00e9\\": '}"' },
-    agent_token: "t",
-    identity_seed: seed,
-    identity_host_public_key: OTHER,
-  });
-  const outer = (text: string): string => `{"a":[{"runHookPayload":1}],"runHookPayload":${text}}`;
-  const plain = JSON.stringify(payload);
-  const spellings: Record<string, string> = {
-    "as JSON.stringify does": outer(plain),
-    "with blanks": outer(plain).replaceAll(":", " : ").replaceAll("{", "{ "),
-    "with slashes escaped within": outer(JSON.stringify(payload.replaceAll("/", "\\/"))),
-    "with slashes escaped outside": outer(plain.replaceAll("/", "\\/")),
-    "with ASCII as numbers": outer(plain.replaceAll("t", "\\u0074")),
-    "with a letter beyond ASCII as a number": outer(plain.replaceAll("\u00e9", "\\u00e9")),
-    "with its key as numbers": outer(plain.replace(',\\"identity_s', ',\\"identity_\\\\u0073')),
-    "with the envelope's key as numbers": outer(plain).replace('],"run', '],"\\u0072un'),
-    "given twice": outer(JSON.stringify(payload.replace("{", `{"identity_seed":"${KEY}",`))),
-    "given twice, once as numbers": outer(
-      JSON.stringify(
-        payload.replace(',"identity_s', `,"identity_seed":"${KEY}","identity_\\u0073`),
-      ),
-    ),
-  };
-  for (const [name, body] of Object.entries(spellings)) {
-    const { identity, env } = decodeRunHook(new TextEncoder().encode(body));
-    strictEqual(identity?.seed.toBase64(), seed, name);
-    strictEqual(env.get("identity_seed"), "not this one", name);
-  }
-});
-
-Deno.test("what is no seed is refused alike, whether or not it could be taken out", () => {
-  const keys = { agent_token: "t", identity_host_public_key: OTHER };
-  const zeros = new Uint8Array(32).toBase64();
-  match(refusalOf(envelope({ ...keys, identity_seed: zeros })), /identity_seed.*zero/);
-  // The last digit says more than 32 bytes have.
-  match(refusalOf(envelope({ ...keys, identity_seed: KEY.replace(/.=$/, "d=") })), /identity_seed/);
-  match(
-    refusalOf(envelope({ agent_token: "t", identity_seed: KEY })),
-    /host_public_key is missing/,
-  );
-  match(refusalOf(envelope({ ...keys, identity_seed: KEY, agent_token: 1 })), /agent_token/);
-  const body = new TextDecoder().decode(envelope({ ...keys, identity_seed: KEY }));
-  strictEqual(refusalOf(new TextEncoder().encode(body + "x")), "the body is not valid JSON");
-  strictEqual(
-    refusalOf(new TextEncoder().encode(body.replace('}"}', '}]"}'))),
-    "runHookPayload is not valid JSON",
-  );
 });

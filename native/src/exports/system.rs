@@ -112,9 +112,6 @@ pub extern "C" fn guestd_is_ignored(signal: i32) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_trim() -> i32 {
     guard(|| {
-        // What Deno's server read of a run hook lies here and there, and nobody wiped it.
-        crate::scrub::wipe_stack();
-        crate::scrub::wipe_freed();
         crate::abi::resident::trim();
         0
     })

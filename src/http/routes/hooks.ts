@@ -68,33 +68,16 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
     }),
     async run(call: Call): Promise<Response> {
       hookLog.record("run");
-      const hook = await runHook(call.request);
+      const hook = decodeRunHook(await readRunHookBody(call.request));
       try {
         const outcome = bootstrap.install(hook);
         log.info("hook", { hook: "run", outcome });
         if (outcome === "refused") return text(409, "another token is installed");
         if (outcome === "installed") await guarded("run", () => options.onInstalled?.(hook));
-        return leaving(hook);
+        return empty();
       } finally {
         hook.identity?.seed.fill(0);
       }
     },
   };
-}
-
-/** The server keeps what it has read as long as the connection: with a secret in it, that ends. */
-function leaving(hook: DecodedRunHook): Response {
-  const answer = empty();
-  if (hook.identity !== null) answer.headers.set("connection", "close");
-  return answer;
-}
-
-/** Decodes the body, and leaves nothing of it. Throws as {@link decodeRunHook} does. */
-async function runHook(request: Request): Promise<DecodedRunHook> {
-  const body = await readRunHookBody(request);
-  try {
-    return decodeRunHook(body);
-  } finally {
-    body.fill(0);
-  }
 }
