@@ -1,0 +1,72 @@
+/**
+ * A daemon with an identity, and a guest behind it.
+ *
+ * @module
+ */
+
+import { strictEqual } from "node:assert/strict";
+import { Daemon } from "./daemon.ts";
+import { bootstrapPair, type Pair, portPrologue, READY, type Session } from "./noise.ts";
+import { TunnelClient } from "./tunnel_client.ts";
+import { Guest, type GuestConnection } from "./tunnel_guest.ts";
+
+/** What a caller offers. */
+export const OFFER = new Uint8Array([1]);
+/** The empty prologue, or nothing. */
+export const NONE = new Uint8Array(0);
+/** Bytes as text. */
+export const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
+
+/** A daemon with an identity, its caller's keys, and a guest. */
+export class House implements AsyncDisposable {
+  /** The daemon. */
+  readonly daemon: Daemon;
+  /** Its caller's keys. */
+  readonly pair: Pair;
+  /** Somebody who listens on a loopback port. */
+  readonly guest: Guest = new Guest();
+
+  private constructor(daemon: Daemon, pair: Pair) {
+    this.daemon = daemon;
+    this.pair = pair;
+  }
+
+  /** Opens it. */
+  static async open(): Promise<House> {
+    const daemon = await Daemon.start();
+    return new House(daemon, await bootstrapPair(daemon));
+  }
+
+  /** An upgraded tunnel whose handshake has not begun. */
+  ask(behind: Uint8Array = NONE): Promise<TunnelClient> {
+    return TunnelClient.open(this.daemon, `?port=${this.guest.port}&identity=1`, behind);
+  }
+
+  /** A tunnel behind its handshake. */
+  async tunnel(payload: Uint8Array = OFFER, bound = false): Promise<[TunnelClient, Session]> {
+    const client = await this.ask();
+    const handshake = this.pair.handshake(bound ? portPrologue(this.guest.port) : NONE);
+    await client.say(handshake.first(payload));
+    const session = handshake.finish(await client.message());
+    if (bound) await client.say(session.seal(READY));
+    return [client, session];
+  }
+
+  /** Ends both. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.guest[Symbol.dispose]();
+    await this.daemon[Symbol.asyncDispose]();
+  }
+}
+
+/** A few bytes each way. */
+export async function hello(
+  client: TunnelClient,
+  session: Session,
+  connection: GuestConnection,
+): Promise<void> {
+  await client.say(session.seal("hello"));
+  strictEqual(await connection.text(5), "hello");
+  await connection.send("to you");
+  strictEqual(text(session.open(await client.message())), "to you");
+}
