@@ -3,7 +3,7 @@ import { Daemon } from "../support/daemon.ts";
 import { portPrologue, READY, type Session } from "../support/noise.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { closedBy, TunnelClient } from "../support/tunnel_client.ts";
-import { hello, House, NONE, OFFER, text } from "../support/tunnel_house.ts";
+import { hello, House, NONE, OFFER } from "../support/tunnel_house.ts";
 
 Deno.test("what is no WebSocket frame is a bad handshake before the proof, and a broken message after it", async () => {
   await using house = await House.open();
