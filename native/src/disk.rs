@@ -6,9 +6,31 @@ use rustix::fs::{StatVfs, statvfs};
 use rustix::io::Errno;
 
 /// Bytes available to an unprivileged writer on the file system of `path`, measured on the nearest
-/// ancestor that exists. May hang as long as that file system does.
+/// ancestor that exists. May hang as long as that file system does. OPNOTSUPP where there are no
+/// blocks that could run out, as in /proc and on a ramfs.
 pub fn available_bytes(path: &Path) -> Result<u64, Errno> {
-    nearest(path).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize))
+    let stat = nearest(path)?;
+    match stat.f_blocks {
+        0 => Err(Errno::OPNOTSUPP),
+        _ => Ok(stat.f_bavail.saturating_mul(stat.f_frsize)),
+    }
+}
+
+/// The number of the file system of `path`, asked of the nearest ancestor that exists; 0 if it does
+/// not say. May hang as long as that file system does.
+pub fn number(path: &Path) -> u64 {
+    let mut at = PathBuf::from(path);
+    loop {
+        match rustix::fs::stat(&at) {
+            Ok(stat) => return stat.st_dev,
+            Err(_) if at.pop() => {
+                if at.as_os_str().is_empty() {
+                    at.push(".");
+                }
+            }
+            Err(_) => return 0,
+        }
+    }
 }
 
 /// What is known of the file system of `path`, asked of the nearest ancestor that exists.
@@ -33,8 +55,19 @@ mod tests {
 
     #[test]
     fn what_does_not_exist_is_measured_on_its_nearest_ancestor() {
-        let root = available_bytes(Path::new("/proc")).unwrap();
-        assert_eq!(available_bytes(Path::new("/proc/no/such/thing")), Ok(root));
         assert!(available_bytes(Path::new("no/such/relative")).unwrap() > 0);
+        let (there, absent) = (Path::new("/proc"), Path::new("/proc/no/such/thing"));
+        assert_eq!(
+            nearest(absent).unwrap().f_fsid,
+            nearest(there).unwrap().f_fsid
+        );
+        assert_eq!(number(absent), number(there));
+        assert_ne!(number(there), number(Path::new("no/such/relative")));
+    }
+
+    #[test]
+    fn what_has_no_blocks_has_none_available_that_could_run_out() {
+        let absent = Path::new("/proc/no/such/thing");
+        assert_eq!(available_bytes(absent), Err(Errno::OPNOTSUPP));
     }
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use guestd::file::failure::{OVER_LIMIT, REFUSED};
 use guestd::file::reader::Source;
@@ -70,7 +70,13 @@ fn spooled(bytes: &[u8]) -> Spool {
 fn verdict(bytes: &[u8]) -> bool {
     let spool = spooled(bytes);
     let yard = Yard::new();
-    let first = unpack(&spool, &yard.root(), LIMITS, Reserve::new(0));
+    let first = unpack(
+        &spool,
+        &yard.root(),
+        LIMITS,
+        Reserve::new(0),
+        &AtomicBool::new(false),
+    );
     if let Err(failure) = &first {
         assert!(
             [REFUSED, OVER_LIMIT].contains(&failure.status),
@@ -83,7 +89,13 @@ fn verdict(bytes: &[u8]) -> bool {
     }
     let yard = Yard::new();
     yard.furnish();
-    let again = unpack(&spool, &yard.root(), LIMITS, Reserve::new(0));
+    let again = unpack(
+        &spool,
+        &yard.root(),
+        LIMITS,
+        Reserve::new(0),
+        &AtomicBool::new(false),
+    );
     assert_eq!(yard.outside(), (b"outside".to_vec(), 2));
     if let Err(failure) = again {
         assert!(
@@ -161,7 +173,14 @@ fn what_was_packed_is_extracted_to_what_is_packed_the_same() {
     symlink("t".repeat(400), yard.root().join("far")).unwrap();
     let packed = pack(&yard.root());
     let copy = yard.0.join("copy");
-    unpack(&spooled(&packed), &copy, LIMITS, Reserve::new(0)).unwrap();
+    unpack(
+        &spooled(&packed),
+        &copy,
+        LIMITS,
+        Reserve::new(0),
+        &AtomicBool::new(false),
+    )
+    .unwrap();
     assert_eq!(pack(&copy), packed);
 }
 

@@ -4,7 +4,7 @@ source "$root/scripts/build/debian.sh"
 source "$root/scripts/build/target.sh"
 
 # What the daemon may do, and V8's flags: as the launcher gives them, so that no form has more than another.
-launch_flags() { grep -oE -- '--(allow-[a-z]+(=[^ ]+)?|no-prompt|v8-flags=[^ ]+)' scripts/guestd; }
+launch_flags() { grep -oE -- '--(allow-[a-z]+(=[^ ]+)?|no-prompt|unstable-[a-z-]+|v8-flags=[^ ]+)' scripts/guestd; }
 
 # Seconds that deno compile may take: it fetches 40 MB of denort, and would wait for a silent host for ever.
 compile_secs=${GUESTD_COMPILE_SECS:-120}

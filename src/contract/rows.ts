@@ -259,7 +259,8 @@ export const ROWS: readonly RouteRow[] = [
     name: "file_write",
     method: "PUT",
     path: "/v1/fs/file",
-    summary: "Writes a file; an upload that fails changes nothing.",
+    summary:
+      "Writes a file; an upload that fails changes nothing, but for a failing disk under a file that only takes writing in place.",
     request: OCTETS,
     response: null,
     statuses: [
@@ -290,7 +291,8 @@ export const ROWS: readonly RouteRow[] = [
     name: "tar_write",
     method: "PUT",
     path: "/v1/fs/tar",
-    summary: "Extracts an uncompressed tar beneath a root; a refused archive leaves nothing.",
+    summary:
+      "Extracts an uncompressed tar beneath a root; an archive that is refused leaves nothing.",
     request: TAR,
     response: null,
     statuses: [

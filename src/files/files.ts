@@ -48,38 +48,95 @@ export class Files {
     this.#treeLimits = { members, bytes };
   }
 
-  /** Reads a file, whole or a window of its lines. */
-  async readFile(path: string, lines?: LineRange): Promise<Download> {
+  /** Reads a file, whole or a window of its lines. `left` is aborted when the caller leaves. */
+  async readFile(path: string, left: AbortSignal, lines?: LineRange): Promise<Download> {
     const { core, log } = this.#options;
-    const opened = await refusingTransfers(FILE_READ, log, Reader.openFile(core, path, lines));
+    const opened = await this.#opening(
+      left,
+      FILE_READ,
+      (stop) => Reader.openFile(core, path, stop, lines),
+    );
     return download(opened, this.transfers, log);
   }
 
-  /** Packs a directory. */
-  async readTree(path: string): Promise<Download> {
+  /** Packs a directory. `left` as in {@link Files.readFile}. */
+  async readTree(path: string, left: AbortSignal): Promise<Download> {
     const { core, log } = this.#options;
-    const opening = Reader.openTree(core, path, this.#treeLimits);
-    return download(await refusingTransfers(TAR_READ, log, opening), this.transfers, log);
+    const opened = await this.#opening(
+      left,
+      TAR_READ,
+      (stop) => Reader.openTree(core, path, stop, this.#treeLimits),
+    );
+    return download(opened, this.transfers, log);
   }
 
-  /** Begins to write a file, with `mode` unless undefined. */
-  async writeFile(path: string, mode: number | undefined): Promise<Sink> {
-    const opening = Upload.file(this.#options.core, path, mode, this.#options);
-    return this.#sink(FILE_WRITE, await refusingTransfers(FILE_WRITE, this.#options.log, opening));
+  /** Begins to write a file, with `mode` unless undefined. `left` as in {@link Files.readFile}. */
+  async writeFile(
+    path: string,
+    left: AbortSignal,
+    mode: number | undefined,
+  ): Promise<Sink> {
+    const { core } = this.#options;
+    const upload = await this.#opening(
+      left,
+      FILE_WRITE,
+      (stop) => Upload.file(core, path, stop, mode, this.#options),
+    );
+    return this.#sink(FILE_WRITE, upload, left);
   }
 
-  /** Begins to spool an archive for the directory `root`. */
-  async writeTree(root: string): Promise<Sink> {
-    const opening = Upload.tree(this.#options.core, root, this.#options);
-    return this.#sink(TAR_WRITE, await refusingTransfers(TAR_WRITE, this.#options.log, opening));
+  /** Begins to spool an archive for the directory `root`. `left` as in {@link Files.readFile}. */
+  async writeTree(root: string, left: AbortSignal): Promise<Sink> {
+    const { core } = this.#options;
+    const upload = await this.#opening(
+      left,
+      TAR_WRITE,
+      (stop) => Upload.tree(core, root, stop, this.#options),
+    );
+    return this.#sink(TAR_WRITE, upload, left);
   }
 
-  #sink(statuses: Statuses, upload: Upload): Sink {
+  /** Opens something, unless the caller leaves or the daemon ends before. */
+  async #opening<T>(
+    left: AbortSignal,
+    statuses: Statuses,
+    open: (stopped: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const stopping = new AbortController();
+    const stop = (): void => stopping.abort();
+    left.addEventListener("abort", stop);
+    if (left.aborted) stop();
+    this.transfers.add(stop);
+    try {
+      return await refusingTransfers(statuses, this.#options.log, open(stopping.signal));
+    } finally {
+      left.removeEventListener("abort", stop);
+      this.transfers.remove(stop);
+    }
+  }
+
+  #sink(statuses: Statuses, upload: Upload, left: AbortSignal): Sink {
     const { log } = this.#options;
+    const stop = (): void => void upload.abort();
+    left.addEventListener("abort", stop);
+    if (left.aborted) stop();
+    this.transfers.add(stop);
     return {
       write: (bytes) => refusingTransfers(statuses, log, upload.write(bytes)),
-      finish: () => refusingTransfers(statuses, log, upload.finish(this.#treeLimits)),
-      abort: () => upload.abort(),
+      finish: async (): Promise<void> => {
+        // Whoever has sent everything may leave: what was begun with all of it is carried out.
+        left.removeEventListener("abort", stop);
+        try {
+          await refusingTransfers(statuses, log, upload.finish(this.#treeLimits));
+        } finally {
+          this.transfers.remove(stop);
+        }
+      },
+      abort: async (): Promise<void> => {
+        left.removeEventListener("abort", stop);
+        this.transfers.remove(stop);
+        await upload.abort();
+      },
     };
   }
 }

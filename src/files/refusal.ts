@@ -43,7 +43,10 @@ export async function refusingTransfers<T>(
   } catch (error) {
     if (!(error instanceof TransferError)) throw error;
     const status = statuses.get(error.status) ?? 500;
-    if (status >= 500) {
+    if (error.status === TransferStatus.cancelled) {
+      // Whoever asked has left, or the daemon ends.
+      log.info("a transfer was stopped", { reason: error.message });
+    } else if (status >= 500) {
       log.warn("a transfer failed", { errno: error.status, status, reason: error.message });
     }
     throw new PlainRefusal(status, error.message);

@@ -10,14 +10,49 @@ const CHUNK_BYTES = 1024 * 1024;
  * never answered, though more arrives.
  */
 const CHUNKED_STEP_BYTES = 4096;
-/** How many such buffers there are: one is filled while the others are written. */
-const BUFFERS = 4;
+/** What each of many uploads collects, in bytes. */
+const SMALL_CHUNK_BYTES = 128 * 1024;
 
-/** Takes bytes, and gives them back when they may be used again. */
-export type Write = (bytes: Uint8Array<ArrayBuffer>) => Promise<Uint8Array<ArrayBuffer>>;
+/** The buffers of one upload: one is filled while the others are written. */
+export interface Buffers extends Disposable {
+  /** How many there are. */
+  readonly count: number;
+  /** Size of each, in bytes. */
+  readonly bytes: number;
+}
 
-/** A body that can be stopped from outside. */
-export interface BodyStop {
+/**
+ * Who collects how much: a few uploads 4 MiB each, which is fastest, and those that come while they are under way
+ * 256 KiB each, so that many do not take all memory. None waits for another, for that may be a slow one.
+ */
+export class BufferShare {
+  #large = 0;
+
+  /** Buffers for an upload, which gives them back when it ends. */
+  take(): Buffers {
+    if (this.#large >= LARGE_UPLOADS) {
+      return { count: 2, bytes: SMALL_CHUNK_BYTES, [Symbol.dispose]: () => {} };
+    }
+    this.#large++;
+    return { count: 4, bytes: CHUNK_BYTES, [Symbol.dispose]: () => void this.#large-- };
+  }
+}
+
+/** How many uploads at a time get large buffers. */
+const LARGE_UPLOADS = 4;
+
+/** What takes a body's bytes. */
+export interface BodySink {
+  /** Takes bytes, and gives them back when they may be used again. */
+  write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
+  /** There will be no more, and what was taken is worth nothing. */
+  abort(): Promise<void>;
+}
+
+/** How a body is read. */
+export interface BodyReading {
+  /** Where its buffers come from. */
+  readonly share: BufferShare;
   /** Called with what stops the reading; the body then counts as lost. */
   readonly onStop: (stop: () => void) => void;
 }
@@ -28,37 +63,39 @@ export function refuseDeclared(request: Request, maxBytes: number): void {
 }
 
 /**
- * Hands a request's body to `write`, through a few buffers that go round: the bytes are copied into
+ * Hands a request's body to `sink`, through a few buffers that go round: the bytes are copied into
  * them once and the peer waits while all are on their way. Throws 413 as soon as there are more
- * than `maxBytes`, {@link BodyLost}, and what `write` throws; nothing is under way then.
+ * than `maxBytes`, {@link BodyLost}, and what `write` throws; then the sink was aborted and nothing is under way.
  */
 export async function pumpBody(
   request: Request,
   maxBytes: number,
-  write: Write,
-  { onStop }: BodyStop,
+  sink: BodySink,
+  { share, onStop }: BodyReading,
 ): Promise<void> {
   if (request.body === null) return;
+  using buffers = share.take();
   // One byte more than a small body has, so that its end is seen at once.
-  const bufferBytes = Math.min(CHUNK_BYTES, (declaredLength(request) ?? CHUNK_BYTES) + 1);
+  const bufferBytes = Math.min(buffers.bytes, (declaredLength(request) ?? buffers.bytes) + 1);
   const chunked = request.headers.has("transfer-encoding");
   const source = chunked
     ? sourceOf(request.body, CHUNKED_STEP_BYTES, CHUNKED_STEP_BYTES)
-    : sourceOf(request.body, 1, CHUNK_BYTES);
+    : sourceOf(request.body, 1, bufferBytes);
   onStop(() => source.cancel());
   const writing: Promise<Uint8Array<ArrayBuffer>>[] = [];
-  let buffers = 0;
+  let made = 0;
   let received = 0;
   try {
     for (let ended = false; !ended;) {
-      const buffer = buffers < BUFFERS ? new ArrayBuffer(bufferBytes) : await returned(writing);
-      buffers++;
+      const another = made < buffers.count;
+      const buffer = another ? new ArrayBuffer(bufferBytes) : await returned(writing, bufferBytes);
+      made++;
       const { chunk, done } = await source.fill(buffer, maxBytes - received + 1);
       ended = done;
       received += chunk.length;
       if (received > maxBytes) throw tooLarge(maxBytes);
       if (chunk.length === 0) break;
-      const written = write(chunk);
+      const written = sink.write(chunk);
       // It is looked at when the buffer is needed; until then a failure is nobody's.
       written.catch(() => {});
       writing.push(written);
@@ -66,15 +103,19 @@ export async function pumpBody(
     await Promise.all(writing);
   } catch (error) {
     source.cancel();
-    await Promise.allSettled(writing);
+    // First: what waits behind a disk that hangs need not be waited for.
+    await Promise.allSettled([sink.abort(), ...writing]);
     throw error;
   }
 }
 
 /** The buffer that was handed on first, once it was given back. */
-async function returned(writing: Promise<Uint8Array<ArrayBuffer>>[]): Promise<ArrayBuffer> {
+async function returned(
+  writing: Promise<Uint8Array<ArrayBuffer>>[],
+  bufferBytes: number,
+): Promise<ArrayBuffer> {
   const bytes = await writing.shift();
-  return bytes?.buffer ?? new ArrayBuffer(CHUNK_BYTES);
+  return bytes?.buffer ?? new ArrayBuffer(bufferBytes);
 }
 
 /** A part of a body. */

@@ -1,6 +1,6 @@
 import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
-import { transfer } from "./transfer.ts";
+import { transfer, TransferError, TransferStatus } from "./transfer.ts";
 
 /** What one reading of a file gives at most, in bytes. */
 const FILE_CHUNK_BYTES = 256 * 1024;
@@ -54,25 +54,37 @@ export class Reader implements Disposable {
     this.chunkBytes = chunkBytes;
   }
 
-  /** Opens a file, whole or a window of its lines. Throws `TransferError`. */
-  static openFile(core: Core, path: string, lines?: LineRange): Promise<Opened> {
+  /** Opens a file, whole or a window of its lines, unless `left` comes before. Throws `TransferError`. */
+  static openFile(
+    core: Core,
+    path: string,
+    left: AbortSignal,
+    lines?: LineRange,
+  ): Promise<Opened> {
     const name = new TextEncoder().encode(path);
     const { first, last } = lines ?? { first: 0n, last: 0n };
     return Reader.#open(
       core,
       FILE_CHUNK_BYTES,
+      left,
       (out, token) =>
         core.symbols.guestd_file_open(name, name.length, first, last, out, out.length, token),
     );
   }
 
-  /** Measures a directory and opens it as an archive. Throws `TransferError`. */
-  static openTree(core: Core, path: string, limits: TreeLimits): Promise<Opened> {
+  /** Measures a directory and opens it as an archive, as {@link Reader.openFile}. */
+  static openTree(
+    core: Core,
+    path: string,
+    left: AbortSignal,
+    limits: TreeLimits,
+  ): Promise<Opened> {
     const name = new TextEncoder().encode(path);
     const [members, bytes] = [BigInt(limits.members), BigInt(limits.bytes)];
     return Reader.#open(
       core,
       TREE_CHUNK_BYTES,
+      left,
       (out, token) =>
         core.symbols.guestd_tree_open(name, name.length, members, bytes, out, out.length, token),
     );
@@ -97,7 +109,7 @@ export class Reader implements Disposable {
     return out.subarray(0, filled);
   }
 
-  /** Lets go of what is open; a reading under way still ends. */
+  /** Lets go of what is open and of what was asked for; what is under way ends soon. */
   [Symbol.dispose](): void {
     if (this.#closed) return;
     this.#closed = true;
@@ -107,18 +119,27 @@ export class Reader implements Disposable {
   static async #open(
     core: Core,
     chunkBytes: number,
+    left: AbortSignal,
     start: (out: Uint8Array<ArrayBuffer>, token: number) => number,
   ): Promise<Opened> {
     const out = new Uint8Array(FIRST_BYTES);
     let handle = 0;
     const opened = transfer(core, (token) => handle = start(out, token));
     const reader = new Reader(core, handle, chunkBytes);
+    // At once: a search for a line, or the measuring of a tree, may take any time.
+    const close = (): void => reader[Symbol.dispose]();
+    left.addEventListener("abort", close);
+    if (left.aborted) close();
     try {
       const filled = await opened;
+      left.throwIfAborted();
       return { reader, first: out.subarray(0, filled), ended: filled < FIRST_BYTES };
     } catch (error) {
-      reader[Symbol.dispose]();
-      throw error;
+      close();
+      if (!left.aborted) throw error;
+      throw new TransferError(TransferStatus.cancelled, "Cannot read: nobody wants it any more");
+    } finally {
+      left.removeEventListener("abort", close);
     }
   }
 }

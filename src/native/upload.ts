@@ -1,6 +1,6 @@
 import type { Core } from "./core.ts";
 import type { TreeLimits } from "./reader.ts";
-import { transfer } from "./transfer.ts";
+import { transfer, TransferError, TransferStatus } from "./transfer.ts";
 
 /** Where bodies go that cannot lie beside their target, and what must stay free. */
 export interface UploadSettings {
@@ -18,21 +18,23 @@ export interface UploadSettings {
 export class Upload {
   readonly #core: Core;
   readonly #handle: number;
+  #aborted: Promise<void> | undefined;
 
   private constructor(core: Core, handle: number) {
     this.#core = core;
     this.#handle = handle;
   }
 
-  /** Begins to write a file, with `mode` unless undefined. Throws `TransferError`. */
+  /** Begins to write a file, with `mode` unless undefined, unless `left` comes before. Throws `TransferError`. */
   static file(
     core: Core,
     path: string,
+    left: AbortSignal,
     mode: number | undefined,
     { spoolDir, reserveBytes }: UploadSettings,
   ): Promise<Upload> {
     const [name, spool] = [new TextEncoder().encode(path), new TextEncoder().encode(spoolDir)];
-    return Upload.#open(core, (token) =>
+    return Upload.#open(core, left, (token) =>
       core.symbols.guestd_upload_file(
         name,
         name.length,
@@ -44,14 +46,15 @@ export class Upload {
       ));
   }
 
-  /** Begins to spool an archive for the directory `root`. Throws `TransferError`. */
+  /** Begins to spool an archive for the directory `root`, as {@link Upload.file}. */
   static tree(
     core: Core,
     root: string,
+    left: AbortSignal,
     { spoolDir, reserveBytes }: UploadSettings,
   ): Promise<Upload> {
     const [name, spool] = [new TextEncoder().encode(root), new TextEncoder().encode(spoolDir)];
-    return Upload.#open(core, (token) =>
+    return Upload.#open(core, left, (token) =>
       core.symbols.guestd_upload_tree(
         name,
         name.length,
@@ -89,22 +92,43 @@ export class Upload {
     );
   }
 
-  /** Gives it up; ends when nothing is left of it. Never throws. */
-  async abort(): Promise<void> {
+  /**
+   * Gives it up: what has not begun is dropped at once, an extraction stops between two members. Ends when nothing
+   * more is done. Never throws.
+   */
+  abort(): Promise<void> {
+    return this.#aborted ??= this.#abort();
+  }
+
+  async #abort(): Promise<void> {
     const { symbols } = this.#core;
     await this.#core.operation((token) => symbols.guestd_upload_abort(this.#handle, token));
   }
 
-  static async #open(core: Core, start: (token: number) => number): Promise<Upload> {
+  static async #open(
+    core: Core,
+    left: AbortSignal,
+    start: (token: number) => number,
+  ): Promise<Upload> {
     let handle = 0;
     const opened = transfer(core, (token) => handle = start(token));
     const upload = new Upload(core, handle);
+    const abort = (): void => void upload.abort();
+    left.addEventListener("abort", abort);
+    if (left.aborted) abort();
     try {
       await opened;
+      left.throwIfAborted();
       return upload;
     } catch (error) {
       await upload.abort();
-      throw error;
+      if (!left.aborted) throw error;
+      throw new TransferError(
+        TransferStatus.cancelled,
+        "Cannot write: nobody waits for it any more",
+      );
+    } finally {
+      left.removeEventListener("abort", abort);
     }
   }
 }

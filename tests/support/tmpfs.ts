@@ -28,7 +28,11 @@ export class Tmpfs implements Disposable {
 
   /** Mounts one entry over another until the end of the block. */
   bind(source: string, target: string): Disposable {
-    const over = this.join(target);
+    return this.bindOver(source, this.join(target));
+  }
+
+  /** Mounts an entry over a path anywhere until the end of the block. */
+  bindOver(source: string, over: string): Disposable {
     if (!run("mount", "--bind", this.join(source), over)) {
       throw new Error(`Cannot mount over ${over}`);
     }
@@ -49,7 +53,8 @@ export class Tmpfs implements Disposable {
   }
 }
 
-function run(command: string, ...args: string[]): boolean {
+/** Runs a command; true if it ended well. */
+export function run(command: string, ...args: string[]): boolean {
   try {
     return new Deno.Command(command, { args, stderr: "null" }).outputSync().success;
   } catch {

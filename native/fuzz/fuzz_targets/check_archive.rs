@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::sync::atomic::AtomicBool;
 
 use guestd::tar::{Limits, check::check, spool::Spool};
 use libfuzzer_sys::fuzz_target;
@@ -17,5 +18,5 @@ fuzz_target!(|data: &[u8]| {
         bytes: 1 << 30,
     };
     let spool = Spool::whole(spool).expect("a size");
-    let _ = check(&spool, None, limits);
+    let _ = check(&spool, None, limits, &AtomicBool::new(false));
 });

@@ -5,9 +5,11 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::sync::atomic::AtomicBool;
 
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, Lent, UNKNOWN, bytes, bytes_mut};
+use crate::disk::number;
 use crate::file::failure::Failure;
 use crate::file::parents::nearest_dir;
 use crate::file::read::WholeFile;
@@ -42,7 +44,8 @@ pub unsafe extern "C" fn guestd_file_open(
     with_core(|core| {
         let transfers = &core.transfers;
         let (handle, reader) = transfers.new_reader();
-        let cancelled = reader.cancelled();
+        let (cancelled, at) = (reader.cancelled(), path.clone());
+        let find_lane = move || number(&at);
         let open = move || {
             if first == 0 {
                 let (file, size) = WholeFile::open(&path)?;
@@ -51,7 +54,13 @@ pub unsafe extern "C" fn guestd_file_open(
             let window = LineWindow::open(&path, first, last, cancelled)?;
             Ok((Box::new(window) as _, 0))
         };
-        reader.open(&transfers.readers, open, out, transfers.ticket(token));
+        reader.open(
+            &transfers.readers,
+            find_lane,
+            open,
+            out,
+            transfers.ticket(token),
+        );
         handle as i32
     })
 }
@@ -80,9 +89,16 @@ pub unsafe extern "C" fn guestd_tree_open(
     with_core(|core| {
         let transfers = &core.transfers;
         let (handle, reader) = transfers.new_reader();
-        let cancelled = reader.cancelled();
+        let (cancelled, at) = (reader.cancelled(), path.clone());
+        let find_lane = move || number(&at);
         let open = move || Ok((Box::new(Packer::open(&path, limits, &cancelled)?) as _, 0));
-        reader.open(&transfers.readers, open, out, transfers.ticket(token));
+        reader.open(
+            &transfers.readers,
+            find_lane,
+            open,
+            out,
+            transfers.ticket(token),
+        );
         handle as i32
     })
 }
@@ -160,6 +176,8 @@ pub unsafe extern "C" fn guestd_upload_file(
     with_core(|core| {
         let transfers = &core.transfers;
         let (handle, upload) = transfers.new_upload();
+        let at = path.clone();
+        let find_lane = move || number(&at);
         let open = move || {
             let (path, exists) = resolve(&path)?;
             let reserve = Reserve::new(reserve);
@@ -169,7 +187,7 @@ pub unsafe extern "C" fn guestd_upload_file(
             let goal = Goal::File(target);
             Ok(Staged { goal, reserve })
         };
-        upload.open(&transfers.writers, open, transfers.ticket(token));
+        upload.open(&transfers.writers, find_lane, open, transfers.ticket(token));
         handle as i32
     })
 }
@@ -192,6 +210,8 @@ pub unsafe extern "C" fn guestd_upload_tree(
     with_core(|core| {
         let transfers = &core.transfers;
         let (handle, upload) = transfers.new_upload();
+        let at = root.clone();
+        let find_lane = move || number(&at);
         let open = move || {
             let reserve = Reserve::new(reserve);
             reserve.check(&root, 0)?;
@@ -203,7 +223,7 @@ pub unsafe extern "C" fn guestd_upload_tree(
             let goal = Goal::Tree(Box::new(Spool::new(file, Some(near))), root);
             Ok(Staged { goal, reserve })
         };
-        upload.open(&transfers.writers, open, transfers.ticket(token));
+        upload.open(&transfers.writers, find_lane, open, transfers.ticket(token));
         handle as i32
     })
 }
@@ -232,7 +252,7 @@ pub unsafe extern "C" fn guestd_upload_write(
 }
 
 /// Ends an upload well: puts the file in its place, or checks and extracts the archive within the
-/// limits, which a file ignores. Completes `token` with 0. The handle names nothing any more.
+/// limits, which a file ignores. Completes `token` with 0; then the handle names nothing any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_upload_finish(
     handle: u32,
@@ -242,24 +262,30 @@ pub extern "C" fn guestd_upload_finish(
 ) -> i32 {
     with_core(|core| {
         let transfers = &core.transfers;
-        let Some(upload) = transfers.remove_upload(handle) else {
+        let Some(upload) = transfers.upload(handle) else {
             return UNKNOWN;
         };
+        let forgetting = transfers.forgetting(handle);
         let limits = Limits {
             members: max_members,
             bytes: max_bytes,
         };
-        let finish = move |staged: Staged| match staged.goal {
-            Goal::File(target) => target.commit().map(|()| 0),
-            Goal::Tree(spool, root) => unpack(&spool, &root, limits, staged.reserve).map(|()| 0),
+        let finish = move |staged: Staged, stopped: &AtomicBool| {
+            let _forgetting = forgetting;
+            let reserve = staged.reserve;
+            let finished = match staged.goal {
+                Goal::File(target) => target.commit(&reserve),
+                Goal::Tree(spool, root) => unpack(&spool, &root, limits, reserve, stopped),
+            };
+            finished.map(|()| 0)
         };
         upload.finish(&transfers.writers, finish, transfers.ticket(token));
         0
     })
 }
 
-/// Ends an upload and leaves nothing of it. Completes `token` when nothing is left. The handle
-/// names nothing any more.
+/// Ends an upload and leaves nothing of it; one that is being extracted stops between two members.
+/// Completes `token` when nothing more is done. The handle names nothing any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_upload_abort(handle: u32, token: u32) -> i32 {
     with_core(|core| {

@@ -58,8 +58,19 @@ pub fn shown(path: &Path) -> String {
     shown_bytes(path.as_os_str().as_bytes())
 }
 
-/// Bytes of a name as one line of text, see [`shown`].
+/// Longest name that is shown whole, in bytes: no path of a system call is longer.
+const SHOWN_BYTES: usize = 4096;
+
+/// Bytes of a name as one line of text, see [`shown`]. One that only an archive can have is shortened
+/// in its middle, so that what is said of it is seen.
 pub fn shown_bytes(name: &[u8]) -> String {
+    if name.len() > SHOWN_BYTES {
+        let (head, tail) = (
+            &name[..SHOWN_BYTES / 2],
+            &name[name.len() - SHOWN_BYTES / 2..],
+        );
+        return format!("{}[...]{}", shown_bytes(head), shown_bytes(tail));
+    }
     let mut text = String::with_capacity(name.len());
     for char in String::from_utf8_lossy(name).chars() {
         if char.is_control() || char == '\u{2028}' || char == '\u{2029}' {

@@ -1,9 +1,11 @@
 //! Directories made on the way to a target.
 
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Mode, chmod, mkdir, rmdir};
+use rustix::fs::{CWD, Mode, OFlags, fchmod, fstat, mkdir, openat, rmdir};
 use rustix::io::Errno;
+use rustix::process::geteuid;
 
 use super::failure::Failure;
 
@@ -39,7 +41,7 @@ impl Parents {
         match mkdir(dir, Mode::from_raw_mode(0o755)) {
             Ok(()) => {
                 self.made.push(dir.to_owned());
-                chmod(dir, Mode::from_raw_mode(0o755))
+                publish(CWD, dir).map(drop)
             }
             // Whether it is a directory shows when something is put into it.
             Err(Errno::EXIST) => Ok(()),
@@ -59,6 +61,18 @@ impl Drop for Parents {
             let _ = rmdir(dir);
         }
     }
+}
+
+/// Opens a directory that was just made and gives it 0755, whatever the umask: that directory, and
+/// nothing that somebody who may rename it has put there since.
+pub fn publish(parent: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let made = openat(parent, name, flags, Mode::empty())?;
+    let stat = fstat(&made)?;
+    if stat.st_mode & 0o777 != 0o755 && stat.st_uid == geteuid().as_raw() {
+        fchmod(&made, Mode::from_raw_mode(stat.st_mode & 0o7000 | 0o755))?;
+    }
+    Ok(made)
 }
 
 /// The nearest directory at or above `path` that exists.

@@ -44,6 +44,8 @@ pub fn read_full(file: &File, out: &mut [u8]) -> Result<usize, Errno> {
             Ok(0) => break,
             Ok(count) => filled += count,
             Err(Errno::INTR) => {}
+            // Nothing more for now, as /proc/kmsg says: what was read is gone from there.
+            Err(Errno::AGAIN) if filled > 0 => break,
             Err(errno) => return Err(errno),
         }
     }

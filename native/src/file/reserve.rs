@@ -4,12 +4,22 @@ use std::os::fd::AsFd;
 use std::path::Path;
 
 use rustix::fs::{StatVfs, fstatvfs};
+use rustix::io::Errno;
 
 use super::failure::{Failure, UNDER_RESERVE};
 use crate::disk;
 
 /// How many bytes are written between two looks at the space that is left.
 const EVERY_BYTES: u64 = 8 << 20;
+
+/// What file systems give out at a time, in bytes.
+const BLOCK_BYTES: u64 = 4096;
+
+/// What a file of `bytes`, a directory or a symlink takes on disk, as far as that can be said.
+pub fn taken(bytes: u64) -> u64 {
+    let blocks = bytes.div_ceil(BLOCK_BYTES).max(1);
+    blocks.saturating_mul(BLOCK_BYTES)
+}
 
 /// Bytes that must stay available on a file system. 0 guards nothing, and what cannot be measured
 /// is not refused.
@@ -46,16 +56,44 @@ impl Reserve {
     /// Counts `bytes` that are about to be written to `file`, and looks every 8 MiB.
     pub fn count(&mut self, file: impl AsFd, bytes: u64) -> Result<(), Failure> {
         self.unseen += bytes;
-        if self.unseen < EVERY_BYTES {
+        if self.bytes == 0 || self.unseen < EVERY_BYTES {
             return Ok(());
         }
         self.unseen = 0;
         self.check_file(file)
     }
 
+    /// What a failure is after all: a full disk is one that is under the reserve.
+    pub fn explain(&self, errno: Errno, file: impl AsFd, failure: Failure) -> Failure {
+        let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
+        let under = full.then(|| self.check_file(file).err()).flatten();
+        under.unwrap_or(failure)
+    }
+
+    /// Looks at the file system of a file of `old` bytes on disk that is to take `new` in its place.
+    /// What fails halfway cannot be undone there, so a disk without the room for it is full before
+    /// the first byte, with or without a reserve.
+    pub fn check_in_place(
+        &self,
+        file: impl AsFd,
+        old: u64,
+        new: u64,
+    ) -> Result<Result<(), Errno>, Failure> {
+        let Ok(stat) = fstatvfs(file) else {
+            return Ok(Ok(()));
+        };
+        let more = taken(new).saturating_sub(old);
+        self.weigh(&stat, more)?;
+        let available = stat.f_bavail.saturating_mul(stat.f_frsize);
+        if stat.f_blocks != 0 && available < more {
+            return Ok(Err(Errno::NOSPC));
+        }
+        Ok(Ok(()))
+    }
+
     fn weigh(&self, stat: &StatVfs, wanted: u64) -> Result<(), Failure> {
         // /proc, /sys and their like have no blocks at all, and so nothing that could run out.
-        if stat.f_blocks == 0 {
+        if self.bytes == 0 || stat.f_blocks == 0 {
             return Ok(());
         }
         self.judge(stat.f_bavail.saturating_mul(stat.f_frsize), wanted)
@@ -86,6 +124,7 @@ mod tests {
         let reserve = Reserve::new(100);
         assert_eq!(reserve.judge(100, 0), Ok(()));
         assert_eq!(reserve.judge(150, 50), Ok(()));
+        assert_eq!((taken(0), taken(4096), taken(4097)), (4096, 4096, 8192));
         let refused = reserve.judge(150, 51).unwrap_err();
         assert_eq!((refused.status, refused.value), (UNDER_RESERVE, 150));
         assert!(refused.text.contains("150 bytes are available and 100"));

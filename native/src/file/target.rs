@@ -11,6 +11,7 @@ use rustix::io::Errno;
 
 use super::failure::{Failure, IS_DIRECTORY, NOT_REGULAR, shown};
 use super::parents::Parents;
+use super::reserve::Reserve;
 use super::temp::Temp;
 
 /// As many symlinks as the kernel follows.
@@ -147,7 +148,7 @@ impl Target {
     }
 
     /// Makes the bytes the target's content.
-    pub fn commit(mut self) -> Result<(), Failure> {
+    pub fn commit(mut self, reserve: &Reserve) -> Result<(), Failure> {
         let found = existing(&self.path)?;
         if let Some(stat) = &found {
             regular(&self.path, stat)?;
@@ -162,28 +163,32 @@ impl Target {
             ) {
                 Ok(()) => {}
                 Err(errno) if found.is_some() && leaves_writing_in_place(errno) => {
-                    self.in_place()?;
+                    self.in_place(reserve)?;
                 }
                 Err(errno) => {
-                    return Err(Failure::of("put a new file in place of", &self.path, errno));
+                    let failure = Failure::of("put a new file in place of", &self.path, errno);
+                    return Err(reserve.explain(errno, self.file()?, failure));
                 }
             }
         } else {
-            self.in_place()?;
+            self.in_place(reserve)?;
         }
         self.parents.keep();
         Ok(())
     }
 
     /// Writes into the file that is there. Nothing can make this whole or nothing, so the bytes
-    /// are all here before it begins.
-    fn in_place(&self) -> Result<(), Failure> {
+    /// are all here, and the room for them, before it begins.
+    fn in_place(&self, reserve: &Reserve) -> Result<(), Failure> {
         let failed = |errno| Failure::of("write in place", &self.path, errno);
         let source = self.file()?;
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let target = open(&self.path, flags, Mode::empty()).map_err(failed)?;
         let stat = fstat(&target).map_err(failed)?;
         regular(&self.path, &stat)?;
+        let old = (stat.st_blocks.max(0) as u64).saturating_mul(512);
+        let new = fstat(source).map_err(failed)?.st_size.max(0) as u64;
+        reserve.check_in_place(&target, old, new)?.map_err(failed)?;
         let mut block = vec![0; COPY_BYTES];
         let mut at = 0;
         loop {
@@ -193,7 +198,8 @@ impl Target {
                 Err(Errno::INTR) => continue,
                 Err(errno) => return Err(failed(errno)),
             };
-            super::write_all(&target, &block[..count]).map_err(failed)?;
+            super::write_all(&target, &block[..count])
+                .map_err(|errno| reserve.explain(errno, &target, failed(errno)))?;
             at += count as u64;
         }
         // Shortened at the end and only where there is something to cut: what is not a real file

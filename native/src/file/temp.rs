@@ -1,13 +1,13 @@
 //! Files that have no name until they are whole.
 
-use std::ffi::OsString;
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, open, rename, unlink};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, linkat, open, openat, rename, unlink, unlinkat};
 use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 
 /// A file that nobody else sees as what it will become. Dropped, it leaves nothing.
 ///
@@ -39,7 +39,7 @@ impl Temp {
     fn named(dir: &Path, mode: Mode) -> Result<Self, Errno> {
         let flags = FLAGS | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         loop {
-            let name = fresh_name(dir);
+            let name = dir.join(fresh_name());
             match open(&name, flags, mode) {
                 Ok(fd) => {
                     let (file, name) = (File::from(fd), Some(name));
@@ -80,7 +80,7 @@ impl Temp {
             }
             let dir = target.parent().unwrap_or(Path::new(""));
             self.name = Some(loop {
-                let name = fresh_name(dir);
+                let name = dir.join(fresh_name());
                 match link(&self.file, CWD, &name) {
                     Ok(()) => break name,
                     Err(Errno::EXIST) => {}
@@ -97,11 +97,11 @@ impl Temp {
 }
 
 /// Gives a file that has no name one in `dir`.
-pub fn link(file: &File, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
+pub fn link(file: impl AsFd, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
     // Needs a capability on older kernels, and says "no such file" without it.
-    match linkat(file, "", dir.as_fd(), name, AtFlags::EMPTY_PATH) {
+    match linkat(&file, "", dir.as_fd(), name, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT) => {
-            let this = format!("/proc/self/fd/{}", file.as_raw_fd());
+            let this = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
             linkat(CWD, this, dir, name, AtFlags::SYMLINK_FOLLOW)
         }
         other => other,
@@ -116,18 +116,54 @@ impl Drop for Temp {
     }
 }
 
-fn fresh_name(dir: &Path) -> PathBuf {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
+/// A name for what is about to be renamed. Only one of a daemon that was killed is ever taken, and
+/// then the next one is not, so it need not be unguessable.
+pub fn fresh_name() -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    // A name that is taken is only passed over, so it need not be unguessable.
-    let name = format!(".guestd-{}-{number}.part", std::process::id());
-    dir.join(OsString::from(name))
+    format!(".guestd-{}-{number}.part", std::process::id())
+}
+
+/// Removes from a directory what daemons that are gone were about to rename.
+pub fn sweep(dir: impl AsFd) -> Result<(), Errno> {
+    let listed = openat(
+        &dir,
+        ".",
+        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
+        Mode::empty(),
+    )?;
+    for entry in Dir::read_from(&listed)? {
+        let entry = entry?;
+        if entry.file_name().to_str().is_ok_and(is_orphan) {
+            let _ = unlinkat(&dir, entry.file_name(), AtFlags::empty());
+        }
+    }
+    Ok(())
+}
+
+fn is_orphan(name: &str) -> bool {
+    let parts = name
+        .strip_prefix(".guestd-")
+        .and_then(|rest| rest.strip_suffix(".part"));
+    let parts = parts.and_then(|rest| rest.split_once('-'));
+    let Some((Ok(pid), Ok(number))) =
+        parts.map(|(pid, number)| (pid.parse::<i32>(), number.parse::<u64>()))
+    else {
+        return false;
+    };
+    // The guest's init has the same number in every life.
+    if pid.unsigned_abs() == std::process::id() {
+        return number >= NEXT.load(Ordering::Relaxed);
+    }
+    Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::file::testing::TempDir;
+    use std::ffi::OsString;
     use std::io::Write;
 
     fn names(dir: &Path) -> Vec<OsString> {
@@ -169,5 +205,35 @@ mod tests {
         let absent = dir.path().join("absent");
         assert_eq!(Temp::within(&absent).err(), Some(Errno::NOENT));
         assert!(Temp::unlinked(&[&absent, dir.path()]).is_ok());
+    }
+
+    #[test]
+    fn what_a_killed_daemon_left_is_swept_and_nothing_else() {
+        let dir = TempDir::make();
+        let mut ended = std::process::Command::new("true").spawn().unwrap();
+        ended.wait().unwrap();
+        let (gone, own) = (ended.id(), std::process::id());
+        let next = NEXT.load(Ordering::Relaxed);
+        let kept = [
+            format!(".guestd-{own}-0.part"),
+            ".guestd-1-0.part".to_owned(),
+            format!(".guestd-{gone}-0.part.x"),
+            format!(".guestd-{gone}-.part"),
+            format!("guestd-{gone}-0.part"),
+        ];
+        let swept = [
+            format!(".guestd-{gone}-7.part"),
+            format!(".guestd-{own}-{}.part", next + 1_000_000),
+        ];
+        NEXT.fetch_add(1, Ordering::Relaxed);
+        for name in kept.iter().chain(&swept) {
+            std::fs::write(dir.path().join(name), b"").unwrap();
+        }
+        sweep(File::open(dir.path()).unwrap()).unwrap();
+        let mut left = names(dir.path());
+        let mut wanted: Vec<OsString> = kept.iter().map(OsString::from).collect();
+        left.sort();
+        wanted.sort();
+        assert_eq!(left, wanted);
     }
 }

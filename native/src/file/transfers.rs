@@ -10,9 +10,13 @@ use super::ticket::{Texts, Ticket};
 use super::upload::Upload;
 use crate::wake::Wake;
 
-/// Threads that may be in the middle of a system call of a download, or of an upload: so many file
-/// operations may hang before the next one waits. The two do not wait for each other.
+/// Threads that may be in the middle of a system call of a download, or of an upload. The two do not
+/// wait for each other.
 const CREW: usize = 32;
+/// How many of these one file system may hold, for reading and for writing: one that hangs stops
+/// what is meant for others only when others hang, too.
+const READERS_OF_ONE: usize = 20;
+const WRITERS_OF_ONE: usize = 8;
 /// A peer can send faster than any disk takes, so writers always find something to do.
 const WRITERS_NICE: i32 = 10;
 
@@ -25,7 +29,7 @@ pub struct Transfers {
     wake: Arc<Wake>,
     texts: Texts,
     reads: Mutex<HashMap<u32, Arc<Reader>>>,
-    uploads: Mutex<HashMap<u32, Arc<Upload>>>,
+    uploads: Arc<Mutex<HashMap<u32, Arc<Upload>>>>,
     next: AtomicU32,
 }
 
@@ -34,8 +38,8 @@ impl Transfers {
     pub fn new(wake: Arc<Wake>) -> Self {
         let (texts, reads, uploads, next) = Default::default();
         Self {
-            readers: Crew::new("guestd-read", CREW, 0),
-            writers: Crew::new("guestd-write", CREW, WRITERS_NICE),
+            readers: Crew::new("guestd-read", CREW, READERS_OF_ONE, 0),
+            writers: Crew::new("guestd-write", CREW, WRITERS_OF_ONE, WRITERS_NICE),
             wake,
             texts,
             reads,
@@ -84,6 +88,11 @@ impl Transfers {
         lock(&self.uploads).remove(&handle)
     }
 
+    /// What forgets an upload when it is dropped.
+    pub fn forgetting(&self, handle: u32) -> Forgetting {
+        Forgetting(Arc::clone(&self.uploads), handle)
+    }
+
     fn insert<T: Default>(&self, table: &Mutex<HashMap<u32, Arc<T>>>) -> (u32, Arc<T>) {
         let mut table = lock(table);
         loop {
@@ -95,6 +104,16 @@ impl Transfers {
                 return (handle, made);
             }
         }
+    }
+}
+
+/// Forgets an upload when it is dropped.
+pub struct Forgetting(Arc<Mutex<HashMap<u32, Arc<Upload>>>>, u32);
+
+impl Drop for Forgetting {
+    fn drop(&mut self) {
+        let forgotten = lock(&self.0).remove(&self.1);
+        drop(forgotten);
     }
 }
 

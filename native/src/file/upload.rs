@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::io::Errno;
-
-use super::crew::Crew;
+use super::crew::{Crew, Lane};
 use super::failure::{CANCELLED, Failure};
 use super::reserve::Reserve;
 use super::strand::Strand;
@@ -46,9 +45,8 @@ impl Staged {
             }
         };
         written.map_err(|errno| {
-            let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
-            let under = full.then(|| self.reserve.check_file(file).err()).flatten();
-            under.unwrap_or_else(|| Failure::of("write", path, errno))
+            let failure = Failure::of("write", path, errno);
+            self.reserve.explain(errno, file, failure)
         })
     }
 }
@@ -61,23 +59,29 @@ enum State {
 }
 
 /// An upload. Its steps run in the order in which they were asked for, on a crew.
-pub struct Upload(Arc<Strand<State>>);
+pub struct Upload {
+    strand: Arc<Strand<State>>,
+    stopped: Arc<AtomicBool>,
+}
 
 impl Default for Upload {
     fn default() -> Self {
-        Self(Strand::new(State::Unopened))
+        let (strand, stopped) = (Strand::new(State::Unopened), Arc::default());
+        Self { strand, stopped }
     }
 }
 
 impl Upload {
-    /// Begins.
+    /// Begins. `find_lane` says where it belongs among the crew's jobs.
     pub fn open(
         &self,
         crew: &Crew,
+        find_lane: impl FnOnce() -> Lane + Send + 'static,
         open: impl FnOnce() -> Result<Staged, Failure> + Send + 'static,
         ticket: Ticket,
     ) {
-        self.0.run(crew, move |state| {
+        self.strand.find_lane(crew, find_lane);
+        self.strand.run(crew, move |state| {
             let result = open().map(|staged| *state = State::Staged(Box::new(staged)));
             ticket.end(state.settle(result.map(|()| 0)));
         });
@@ -85,7 +89,7 @@ impl Upload {
 
     /// Writes a buffer. Ends `ticket` when it is not needed any more.
     pub fn write(&self, crew: &Crew, buffer: Lent, ticket: Ticket) {
-        self.0.run(crew, move |state| {
+        self.strand.run(crew, move |state| {
             let count = buffer.bytes().len() as i64;
             let result = match state {
                 State::Staged(staged) => staged.write(buffer.bytes()).map(|()| count),
@@ -95,26 +99,33 @@ impl Upload {
         });
     }
 
-    /// Ends it by `finish`, which gets everything that was written.
+    /// Ends it by `finish`, which gets everything that was written, and what is set when it is to end
+    /// soon.
     pub fn finish(
         &self,
         crew: &Crew,
-        finish: impl FnOnce(Staged) -> Result<i64, Failure> + Send + 'static,
+        finish: impl FnOnce(Staged, &AtomicBool) -> Result<i64, Failure> + Send + 'static,
         ticket: Ticket,
     ) {
-        self.0.run(crew, move |state| {
+        let stopped = Arc::clone(&self.stopped);
+        self.strand.run(crew, move |state| {
             let over = state.over();
             let result = match std::mem::replace(state, State::Ended(over.clone())) {
-                State::Staged(staged) => finish(*staged),
+                State::Staged(staged) => finish(*staged, &stopped),
                 _ => Err(over),
             };
             ticket.end(state.settle(result));
         });
     }
 
-    /// Ends it and leaves nothing. Ends `ticket` when nothing is left.
+    /// Ends it and leaves nothing. What has not begun is dropped, and `finish` told;
+    /// `ticket` ends when nothing more is done.
     pub fn abort(&self, crew: &Crew, ticket: Ticket) {
-        self.0.run(crew, move |state| {
+        self.stopped.store(true, Ordering::Relaxed);
+        if self.strand.clear() && !matches!(*self.strand.state(), State::Staged(_)) {
+            return ticket.end(Ok(0));
+        }
+        self.strand.run(crew, move |state| {
             *state = State::Ended(state.over());
             ticket.end(Ok(0));
         });

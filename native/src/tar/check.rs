@@ -1,25 +1,41 @@
 //! The check of a whole archive, before anything of it is written.
 
 use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::Limits;
-use super::disk::{Root, kind_at};
-use super::known::{Known, Node};
+use super::disk::{Root, is_mounted_over, kind_at};
+use super::known::{Key, Known, Node};
 use super::member::{Kind, Member, Members};
 use super::name::{MAX_TARGET, resolve, resolve_target, split};
 use super::spool::Spool;
-use crate::file::failure::{Failure, OVER_LIMIT, shown_bytes};
+use super::way::{Here, Way, joined};
+use crate::file::failure::{CANCELLED, Failure, OVER_LIMIT, shown_bytes};
+use crate::file::reserve::taken;
 
 /// What a checked archive amounts to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sum {
     /// Members.
     pub members: u64,
-    /// Bytes that will be written.
-    pub stored: u64,
+    /// Bytes that they will take on disk.
+    pub taken: u64,
+}
+
+/// What a member takes on disk, as far as that can be said.
+pub fn taken_by(member: &Member) -> u64 {
+    let Some(map) = &member.sparse else {
+        return match member.kind {
+            Kind::HardLink => 0,
+            _ => taken(member.stored),
+        };
+    };
+    let pieces = map.pieces.iter().map(|piece| taken(piece.length));
+    let pieces = pieces.fold(0, u64::saturating_add);
+    pieces.clamp(taken(0), taken(map.size))
 }
 
 /// What lies on disk at the directory that was asked about last.
@@ -32,8 +48,10 @@ enum Parent {
 
 /// A check under way.
 ///
-/// Invariant: every member so far can be extracted after those before it. `parent` is what lies at
-/// the directory named `parent_name`, whose names above it are all known.
+/// Invariant: every member so far can be extracted after those before it. All names in `known` are
+/// such that no symlink on disk is on the way: `throughs` tells where the names lead that do have
+/// one. `parent` is what lies at the directory that members name `parent_name`, and `parent_real`
+/// where that is.
 struct Check<'a> {
     limits: Limits,
     root: Option<&'a Root>,
@@ -41,12 +59,20 @@ struct Check<'a> {
     sum: Sum,
     bytes: u64,
     implied: u64,
+    throughs: Vec<Vec<u8>>,
     parent_name: Option<Vec<u8>>,
+    parent_real: Vec<u8>,
     parent: Parent,
 }
 
 /// Checks the archive in `spool`, which is to be extracted beneath `root`, if that is there.
-pub fn check(spool: &Spool, root: Option<&Root>, limits: Limits) -> Result<Sum, Failure> {
+/// Once `stopped` is set it ends with a failure.
+pub fn check(
+    spool: &Spool,
+    root: Option<&Root>,
+    limits: Limits,
+    stopped: &AtomicBool,
+) -> Result<Sum, Failure> {
     let mut members = Members::new(spool, limits.bytes);
     let mut check = Check {
         limits,
@@ -55,14 +81,21 @@ pub fn check(spool: &Spool, root: Option<&Root>, limits: Limits) -> Result<Sum, 
         sum: Sum::default(),
         bytes: 0,
         implied: 0,
+        throughs: Vec::new(),
         parent_name: None,
+        parent_real: Vec::new(),
         parent: Parent::Absent,
     };
     while let Some(member) = members.next_member()? {
+        if stopped.load(Ordering::Relaxed) {
+            return Err(Failure::new(CANCELLED, "Cannot extract: it was stopped"));
+        }
         check.count(&member)?;
         members.check_content(&member)?;
         check.member(&member)?;
     }
+    let implied = check.implied.saturating_mul(taken(0));
+    check.sum.taken = check.sum.taken.saturating_add(implied);
     Ok(check.sum)
 }
 
@@ -86,7 +119,7 @@ impl Check<'_> {
         if self.bytes > self.limits.bytes {
             return over("bytes", self.limits.bytes);
         }
-        self.sum.stored = self.sum.stored.saturating_add(member.stored);
+        self.sum.taken = self.sum.taken.saturating_add(taken_by(member));
         Ok(())
     }
 
@@ -102,14 +135,13 @@ impl Check<'_> {
             };
         }
         let (parent, last) = split(&name);
-        let fresh = self.enter(member, parent)?;
-        let there = match (&self.parent, fresh) {
-            (Parent::There(dir), false) => {
-                kind_at(dir, last).map_err(|errno| unseen(member, errno))?
-            }
-            _ => None,
+        self.enter(member, parent)?;
+        let name = joined(&self.parent_real, last);
+        let there = match &self.parent {
+            Parent::There(dir) => kind_at(dir, last).map_err(|errno| unseen(member, errno))?,
+            Parent::Absent => None,
         };
-        let node = self.node(member, &name, parent)?;
+        let node = self.node(member, &name)?;
         let key = self.known.key(&name);
         let is_dir = matches!(node, Node::Directory { .. });
         match self.known.get(key) {
@@ -117,7 +149,7 @@ impl Check<'_> {
                 return Err(member.refused("would replace a directory of the archive"));
             }
             // Through it other members of the archive were to go to what it leads to.
-            Some(Node::Directory { fresh: false }) if there == Some(FileType::Symlink) => {
+            Some(Node::Through(_)) => {
                 return Err(member.refused("would replace a symlink that members lead through"));
             }
             Some(Node::Directory { .. }) => return Ok(()),
@@ -133,7 +165,13 @@ impl Check<'_> {
                 Some(_) if is_dir => {
                     return Err(member.refused("would replace a file by a directory"));
                 }
-                Some(_) => {}
+                Some(_) => {
+                    if let Parent::There(dir) = &self.parent
+                        && is_mounted_over(dir, last)
+                    {
+                        return Err(member.refused("would replace what is mounted there"));
+                    }
+                }
             },
         }
         let node = match node {
@@ -146,62 +184,119 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Makes sure that `parent` will be a directory that is reached beneath the root. True if
-    /// nothing that is on disk now can lie in it.
-    fn enter(&mut self, member: &Member, parent: &[u8]) -> Result<bool, Failure> {
+    /// Makes sure that `parent` will be a directory that is reached beneath the root.
+    fn enter(&mut self, member: &Member, parent: &[u8]) -> Result<(), Failure> {
         if self.parent_name.as_deref() == Some(parent) {
-            return Ok(matches!(self.parent, Parent::Absent));
+            return Ok(());
         }
         self.parent_name = None;
-        let mut hash = self.known.root();
-        let mut fresh = self.root.is_none();
-        let mut end = 0;
-        if !parent.is_empty() {
-            for component in parent.split(|byte| *byte == b'/') {
-                end += component.len();
-                hash.push(component);
-                let through = || shown_bytes(&parent[..end]);
-                match self.known.get(hash.key()) {
-                    Some(Node::Directory { fresh: known }) => fresh |= known,
-                    Some(Node::Symlink) => {
-                        let why = format!("leads through the symlink {} of the archive", through());
-                        return Err(member.refused(&why));
-                    }
-                    Some(Node::File) => {
-                        let why = format!("leads through the file {} of the archive", through());
-                        return Err(member.refused(&why));
-                    }
-                    None => {
-                        self.implied += 1;
-                        if self.implied > self.limits.members {
-                            let why = "lies in more directories than the members that are allowed";
-                            let failure = member.refused(why);
-                            return Err(Failure {
-                                status: OVER_LIMIT,
-                                ..failure
-                            });
-                        }
-                        self.known.set(hash.key(), Node::Directory { fresh: false });
+        (self.parent_real, self.parent) = self.reach(member, parent, "")?;
+        self.parent_name = Some(parent.to_vec());
+        Ok(())
+    }
+
+    /// Where a directory lies and what is there, with the symlinks on disk followed as the kernel
+    /// will. What is not known on the way is from now on, as a directory. `whose` begins a refusal.
+    fn reach(
+        &mut self,
+        member: &Member,
+        name: &[u8],
+        whose: &str,
+    ) -> Result<(Vec<u8>, Parent), Failure> {
+        let refused = |why: String| Err(member.refused(&format!("{whose}leads {why}")));
+        let mut way = Way::new(name);
+        let mut here = Here::new(self.root);
+        while let Some(component) = way.step() {
+            let hash = here.hash_below(&self.known, &component);
+            match self.known.get(hash.key()) {
+                _ if component == b".." => {
+                    if !here.up(&self.known) {
+                        return refused("through a symlink out of the root".into());
                     }
                 }
-                end += 1;
+                Some(Node::Directory { fresh }) => here.down(&component, hash, fresh),
+                Some(Node::Through(at)) => {
+                    let real = self.throughs.get(at as usize).cloned().unwrap_or_default();
+                    here.go_to(real, &self.known);
+                }
+                Some(Node::Symlink) => {
+                    let name = joined(&here.name, &component);
+                    return refused(format!(
+                        "through the symlink {} of the archive",
+                        shown_bytes(&name)
+                    ));
+                }
+                Some(Node::File) => {
+                    let name = joined(&here.name, &component);
+                    return refused(format!(
+                        "through the file {} of the archive",
+                        shown_bytes(&name)
+                    ));
+                }
+                None => match here
+                    .look(&component)
+                    .map_err(|errno| unseen(member, errno))?
+                {
+                    None if way.in_link() => return refused("through a symlink to nothing".into()),
+                    None => {
+                        self.implied(member, hash.key(), true)?;
+                        here.down(&component, hash, true);
+                    }
+                    Some(FileType::Directory) => {
+                        self.implied(member, hash.key(), false)?;
+                        here.down(&component, hash, false);
+                    }
+                    Some(FileType::Symlink) => {
+                        let target = here.read_link(&component);
+                        let target = target.map_err(|errno| unseen(member, errno))?;
+                        if target.first() == Some(&b'/') {
+                            return refused("through a symlink out of the root".into());
+                        }
+                        if !way.follow(&target, hash.key()) {
+                            return refused("through a loop of symlinks".into());
+                        }
+                    }
+                    Some(_) => return refused("through a file".into()),
+                },
+            }
+            // The link was followed to its end: whoever comes by again need not look.
+            for key in way.followed() {
+                self.implied(member, key, false)?;
+                let at = self.throughs.len() as u32;
+                self.throughs.push(here.name.clone());
+                self.known.set(key, Node::Through(at));
             }
         }
-        self.parent = match (fresh, self.root) {
-            (false, Some(root)) => look_up(member, root, parent)?,
-            _ => Parent::Absent,
+        let parent = match here.dir() {
+            Ok(Some(dir)) => Parent::There(dir),
+            Ok(None) => Parent::Absent,
+            Err(errno) => return Err(unseen(member, errno)),
         };
-        self.parent_name = Some(parent.to_vec());
-        Ok(matches!(self.parent, Parent::Absent))
+        Ok((here.name, parent))
+    }
+
+    /// Notes a directory that no member was.
+    fn implied(&mut self, member: &Member, key: Key, fresh: bool) -> Result<(), Failure> {
+        self.implied += 1;
+        if self.implied > self.limits.members {
+            let why = "lies in more directories than the members that are allowed";
+            let failure = member.refused(why);
+            return Err(Failure {
+                status: OVER_LIMIT,
+                ..failure
+            });
+        }
+        self.known.set(key, Node::Directory { fresh });
+        Ok(())
     }
 
     /// What the member will be, once its link leads where it may.
-    fn node(&self, member: &Member, name: &[u8], parent: &[u8]) -> Result<Node, Failure> {
+    fn node(&mut self, member: &Member, name: &[u8]) -> Result<Node, Failure> {
         match member.kind {
             Kind::File => Ok(Node::File),
             Kind::Directory => Ok(Node::Directory { fresh: false }),
             Kind::Symlink => {
-                let why = match resolve_target(parent, &member.link) {
+                let why = match resolve_target(&self.parent_real, &member.link) {
                     _ if member.link.is_empty() => "has an empty link target",
                     _ if member.link.len() > MAX_TARGET => "has a link target above 4095 bytes",
                     Ok(_) => return Ok(Node::Symlink),
@@ -215,57 +310,39 @@ impl Check<'_> {
         }
     }
 
-    fn hard_link(&self, member: &Member, name: &[u8]) -> Result<Node, Failure> {
+    fn hard_link(&mut self, member: &Member, name: &[u8]) -> Result<Node, Failure> {
         let target = resolve(b"", &member.link).map_err(|why| match why {
             "is absolute" => member.refused("has an absolute link target"),
             "leads out of the root" => member.refused("has a link target out of the root"),
             _ => member.refused("has a link target that no link can have"),
         })?;
+        let (parent, last) = split(&target);
+        let (real, there) = self.reach(member, parent, "has a link target that ")?;
+        let target = match target.is_empty() {
+            true => target,
+            false => joined(&real, last),
+        };
         if target.is_empty() || target == name {
             return Err(member.refused("is a hard link to the root or to itself"));
         }
         match self.known.get(self.known.key(&target)) {
-            Some(Node::Directory { .. }) => {
+            Some(Node::Directory { .. } | Node::Through(_)) => {
                 return Err(member.refused("is a hard link to a directory"));
             }
             Some(node) => return Ok(node),
             None => {}
         }
-        let (parent, last) = split(&target);
-        if self.known.blocked(parent).is_some() {
-            return Err(member.refused("has a link target that leads through a symlink or a file"));
-        }
-        let missing =
-            || member.refused("is a hard link to what neither the archive nor the root has");
-        let Some(root) = self.root else {
-            return Err(missing());
-        };
-        // A directory that the archive replaces does not hold what the one on disk does.
-        let replaced = self.known.is_fresh(parent);
-        match look_up(member, root, parent)? {
-            Parent::There(dir) if !replaced => {
-                match kind_at(dir, last).map_err(|errno| unseen(member, errno))? {
-                    Some(FileType::RegularFile) => Ok(Node::File),
-                    _ => Err(missing()),
-                }
+        let found = match &there {
+            Parent::There(dir) => {
+                let last = split(&target).1;
+                kind_at(dir, last).map_err(|errno| unseen(member, errno))?
             }
-            _ => Err(missing()),
+            Parent::Absent => None,
+        };
+        match found {
+            Some(FileType::RegularFile) => Ok(Node::File),
+            _ => Err(member.refused("is a hard link to what neither the archive nor the root has")),
         }
-    }
-}
-
-fn look_up(member: &Member, root: &Root, name: &[u8]) -> Result<Parent, Failure> {
-    match root.dir(name) {
-        Ok(fd) => Ok(Parent::There(fd)),
-        Err(Errno::NOENT) => match root.leads_nowhere(name) {
-            Ok(false) => Ok(Parent::Absent),
-            Ok(true) => Err(member.refused("leads through a symlink to nothing")),
-            Err(errno) => Err(unseen(member, errno)),
-        },
-        Err(Errno::XDEV) => Err(member.refused("leads through a symlink out of the root")),
-        Err(Errno::LOOP) => Err(member.refused("leads through a loop of symlinks")),
-        Err(Errno::NOTDIR) => Err(member.refused("leads through a file")),
-        Err(errno) => Err(unseen(member, errno)),
     }
 }
 

@@ -1,22 +1,30 @@
 //! The directory that an archive is extracted into. The kernel sees to it that no path leaves it.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, ResolveFlags, chmodat, mkdirat, open, openat2, statat,
+    AtFlags, FileType, Mode, OFlags, ResolveFlags, StatxAttributes, StatxFlags, mkdirat, open,
+    openat, openat2, statat, statx,
 };
 use rustix::io::Errno;
 
 use super::name::split;
+use crate::file::parents::publish;
 
 /// A longer path is walked in pieces: the kernel takes 4095 bytes at a time.
 const PIECE: usize = 4000;
 
 /// The root's descriptor.
 pub struct Root(OwnedFd);
+
+impl AsFd for Root {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 /// What lies at a name.
 pub fn kind_at(dir: impl AsFd, name: &[u8]) -> Result<Option<FileType>, Errno> {
@@ -25,6 +33,15 @@ pub fn kind_at(dir: impl AsFd, name: &[u8]) -> Result<Option<FileType>, Errno> {
         Err(Errno::NOENT) => Ok(None),
         Err(errno) => Err(errno),
     }
+}
+
+/// Whether something is mounted over a name, so that nothing else can take its place.
+pub fn is_mounted_over(dir: impl AsFd, name: &[u8]) -> bool {
+    let name = OsStr::from_bytes(name);
+    let mask = StatxFlags::TYPE;
+    // Kernels before 5.8 do not say it; then the renaming fails.
+    statx(dir, name, AtFlags::SYMLINK_NOFOLLOW, mask)
+        .is_ok_and(|found| found.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
 }
 
 impl Root {
@@ -42,19 +59,6 @@ impl Root {
             OFlags::PATH | OFlags::DIRECTORY,
             ResolveFlags::empty(),
         )
-    }
-
-    /// Whether `name`, which is not there, leads through a symlink whose target is not there.
-    pub fn leads_nowhere(&self, mut name: &[u8]) -> Result<bool, Errno> {
-        while !name.is_empty() {
-            let (parent, last) = split(name);
-            match self.dir(parent) {
-                Ok(fd) => return kind_at(&fd, last).map(|kind| kind.is_some()),
-                Err(Errno::NOENT) => name = parent,
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(false)
     }
 
     /// The directory itself with a resolved name, for its mode and times: never through a symlink.
@@ -80,24 +84,26 @@ impl Root {
             Err(Errno::NOENT) => {}
             other => return other,
         }
-        let mut missing = vec![name];
-        let mut fd = loop {
-            let parent = split(missing.last().copied().unwrap_or_default()).0;
-            match self.dir(parent) {
-                Ok(fd) => break fd,
-                Err(Errno::NOENT) if !parent.is_empty() => missing.push(parent),
-                Err(errno) => return Err(errno),
-            }
-        };
-        while let Some(name) = missing.pop() {
-            let last = OsStr::from_bytes(split(name).1);
-            let mode = Mode::from_raw_mode(0o755);
-            match mkdirat(&fd, last, mode) {
-                Ok(()) => chmodat(&fd, last, mode, AtFlags::empty())?,
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-            fd = self.dir(name)?;
+        // One step at a time, each from where the last one led: names may be very deep.
+        let mut fd = self.dir(b"")?;
+        let mut end = 0;
+        for component in name.split(|byte| *byte == b'/') {
+            end += component.len();
+            let last = Path::new(OsStr::from_bytes(component));
+            let next = match step_down(&fd, last) {
+                Err(Errno::NOENT) => match mkdirat(&fd, last, Mode::from_raw_mode(0o755)) {
+                    Ok(()) => publish(&fd, last),
+                    Err(Errno::EXIST) => step_down(&fd, last),
+                    Err(errno) => Err(errno),
+                },
+                other => other,
+            };
+            fd = match next {
+                // A symlink is followed from the root, beneath which it has to stay.
+                Err(Errno::LOOP | Errno::NOTDIR) => self.dir(&name[..end])?,
+                other => other?,
+            };
+            end += 1;
         }
         Ok(fd)
     }
@@ -130,6 +136,12 @@ impl Root {
             }
         }
     }
+}
+
+/// The directory itself with this name in `from`.
+pub fn step_down(from: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    openat(from, name, flags, Mode::empty())
 }
 
 /// EAGAIN means that something was renamed while the kernel made sure that nothing is left.

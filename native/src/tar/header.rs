@@ -18,8 +18,8 @@ pub struct Entry<'a> {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Seconds since the epoch.
-    pub mtime: i64,
+    /// Seconds since the epoch, and nanoseconds.
+    pub mtime: (i64, u32),
     /// Bytes that follow, without the padding.
     pub size: u64,
 }
@@ -58,7 +58,16 @@ pub fn append(out: &mut Vec<u8>, entry: &Entry) {
     header.set_uid(number("uid", entry.uid.into(), MAX_ID));
     header.set_gid(number("gid", entry.gid.into(), MAX_ID));
     header.set_size(number("size", entry.size.into(), MAX_LONG));
-    header.set_mtime(number("mtime", entry.mtime.into(), MAX_LONG));
+    let (secs, nanos) = entry.mtime;
+    let whole = u64::try_from(secs).ok().filter(|secs| *secs <= MAX_LONG);
+    header.set_mtime(whole.unwrap_or(0));
+    if whole.is_none() || nanos != 0 {
+        pax::append(
+            &mut extended,
+            "mtime",
+            pax::time_text(secs, nanos).as_bytes(),
+        );
+    }
     header.set_cksum();
     if !extended.is_empty() {
         if binary {

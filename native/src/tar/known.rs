@@ -1,7 +1,7 @@
 //! What an archive's members will be, by name.
 
 use std::collections::HashMap;
-use std::collections::hash_map::{Entry, RandomState};
+use std::collections::hash_map::{DefaultHasher, RandomState};
 use std::hash::{BuildHasher, Hasher};
 
 /// What is or will be at a name.
@@ -14,9 +14,14 @@ pub enum Node {
     },
     /// A file.
     File,
-    /// A symlink.
+    /// A symlink of the archive.
     Symlink,
+    /// A symlink on disk through which members go; the number says where to.
+    Through(u32),
 }
+
+/// The hash of a resolved name.
+pub type Key = (u64, u64);
 
 /// Names are kept as 128-bit hashes under secret keys: a hundred thousand names of 4 KiB cost no
 /// more than short ones, and no archive can bring about a collision.
@@ -25,14 +30,14 @@ pub enum Node {
 #[derive(Default)]
 pub struct Known {
     keys: [RandomState; 2],
-    nodes: HashMap<(u64, u64), Node>,
+    nodes: HashMap<Key, Node>,
 }
 
 /// The hash of a name that grows component by component.
 #[derive(Clone)]
-pub struct Name<H>([H; 2]);
+pub struct Name([DefaultHasher; 2]);
 
-impl<H: Hasher + Clone> Name<H> {
+impl Name {
     /// Adds a component.
     pub fn push(&mut self, component: &[u8]) {
         for hasher in &mut self.0 {
@@ -42,64 +47,41 @@ impl<H: Hasher + Clone> Name<H> {
     }
 
     /// The hash.
-    pub fn key(&self) -> (u64, u64) {
+    pub fn key(&self) -> Key {
         (self.0[0].finish(), self.0[1].finish())
     }
 }
 
 impl Known {
-    /// The empty name.
-    pub fn root(&self) -> Name<impl Hasher + Clone + use<>> {
-        Name([self.keys[0].build_hasher(), self.keys[1].build_hasher()])
+    /// A resolved name, empty for the root.
+    pub fn name(&self, name: &[u8]) -> Name {
+        let mut hash = Name([self.keys[0].build_hasher(), self.keys[1].build_hasher()]);
+        if !name.is_empty() {
+            for component in name.split(|byte| *byte == b'/') {
+                hash.push(component);
+            }
+        }
+        hash
     }
 
     /// The hash of a resolved name.
-    pub fn key(&self, name: &[u8]) -> (u64, u64) {
-        let mut hash = self.root();
-        for component in name.split(|byte| *byte == b'/') {
-            hash.push(component);
-        }
-        hash.key()
+    pub fn key(&self, name: &[u8]) -> Key {
+        self.name(name).key()
     }
 
     /// What is known of a name.
-    pub fn get(&self, key: (u64, u64)) -> Option<Node> {
+    pub fn get(&self, key: Key) -> Option<Node> {
         self.nodes.get(&key).copied()
     }
 
-    /// Says what will be at a name. False if it was not known before.
-    pub fn set(&mut self, key: (u64, u64), node: Node) -> bool {
-        match self.nodes.entry(key) {
-            Entry::Occupied(mut there) => {
-                there.insert(node);
-                true
-            }
-            Entry::Vacant(free) => {
-                free.insert(node);
-                false
-            }
-        }
-    }
-
-    /// The first directory above a resolved name that will be none, if there is one: what it will
-    /// be, and the length of its name.
-    pub fn blocked(&self, parent: &[u8]) -> Option<(Node, usize)> {
-        let mut hash = self.root();
-        let mut end = 0;
-        for component in parent.split(|byte| *byte == b'/') {
-            end += component.len();
-            hash.push(component);
-            match self.get(hash.key()) {
-                Some(node @ (Node::File | Node::Symlink)) => return Some((node, end)),
-                _ => end += 1,
-            }
-        }
-        None
+    /// Says what will be at a name.
+    pub fn set(&mut self, key: Key, node: Node) {
+        self.nodes.insert(key, node);
     }
 
     /// Whether nothing that is on disk now can lie in the directory with this resolved name.
     pub fn is_fresh(&self, name: &[u8]) -> bool {
-        let mut hash = self.root();
+        let mut hash = self.name(b"");
         name.split(|byte| *byte == b'/').any(|component| {
             hash.push(component);
             self.get(hash.key()) == Some(Node::Directory { fresh: true })

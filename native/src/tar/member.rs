@@ -145,7 +145,8 @@ impl<'a> Members<'a> {
             let kind = fields.linkflag[0];
             match kind {
                 b'x' | b'g' | b'L' | b'K' => {
-                    extended = true;
+                    // One that is for no member in particular may stand alone.
+                    extended |= kind != b'g';
                     let data = self.extension(at, &fields.size)?;
                     match kind {
                         b'x' => extensions.apply(&data).map_err(|why| malformed(at, why))?,
@@ -154,6 +155,8 @@ impl<'a> Members<'a> {
                         _ => extensions.long_link = Some(field::text(&data).to_vec()),
                     }
                 }
+                // A label of the whole archive, of which nothing is made.
+                b'V' => drop(self.extension(at, &fields.size)?),
                 _ => return self.member(start, at, header, extensions).map(Some),
             }
         }
@@ -213,7 +216,7 @@ impl<'a> Members<'a> {
             b'0' | b'\0' | b'7' | b'S' => Kind::File,
             b'1' => Kind::HardLink,
             b'2' => Kind::Symlink,
-            b'5' => Kind::Directory,
+            b'5' | b'D' => Kind::Directory,
             b'3' | b'4' => return Err(fail("is a device")),
             b'6' => return Err(fail("is a fifo")),
             _ => return Err(fail("is of a kind that is not supported")),
@@ -225,7 +228,9 @@ impl<'a> Members<'a> {
             None => u64::try_from(size.unwrap_or(0)).map_err(|_| fail("has a negative size"))?,
         };
         // Programs differ in whether content follows; a hard link's never does.
-        if matches!(kind, Kind::Directory | Kind::Symlink) && size != 0 {
+        // An incremental archive's directory lists what was in it.
+        let listing = if flag == b'D' { size } else { 0 };
+        if matches!(kind, Kind::Directory | Kind::Symlink) && size != listing {
             return Err(fail("has content although its kind has none"));
         }
         let size = if kind == Kind::File { size } else { 0 };
@@ -239,7 +244,7 @@ impl<'a> Members<'a> {
                 ..fail(&over)
             });
         }
-        let next = padded(size).and_then(|whole| self.at.checked_add(whole));
+        let next = padded(size.max(listing)).and_then(|whole| self.at.checked_add(whole));
         let next = next.ok_or_else(|| fail("has a size that no file can have"))?;
         let (mut data, mut stored, mut sparse) = (self.at, size, None);
         if flag == b'S' {

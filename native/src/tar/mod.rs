@@ -3,7 +3,7 @@
 //! - `walk`, `pack`, `header`  a directory as a pax archive
 //! - `spool`  an archive while it arrives
 //! - `blocks`, `field`, `pax`, `sparse`, `extension`, `member`  an archive as members
-//! - `name`, `known`, `disk`, `check`  what of it is refused before anything is written
+//! - `name`, `known`, `way`, `disk`, `check`  what of it is refused before anything is written
 //! - `extract`, `place`  the members on disk, confined to their root by the kernel
 
 pub mod blocks;
@@ -22,6 +22,7 @@ pub mod place;
 pub mod sparse;
 pub mod spool;
 pub mod walk;
+pub mod way;
 
 /// Size of a tar block, in bytes.
 pub const BLOCK: usize = 512;

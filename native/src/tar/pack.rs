@@ -2,34 +2,34 @@
 
 use std::collections::HashMap;
 use std::fs::File;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, Stat};
 use tar::EntryType;
 
 use super::header::{self, Entry};
-use super::walk::{Found, Walk};
+use super::walk::{Purpose, Walk};
 use super::{BLOCK, Limits, padded};
 use crate::file::failure::{Failure, OVER_LIMIT, shown};
 use crate::file::read::read_full;
 use crate::file::reader::Source;
 
 /// Counts what was met against the limits.
-struct Tally<'a> {
-    path: &'a Path,
+struct Tally {
+    path: PathBuf,
     limits: Limits,
     members: u64,
     bytes: u64,
 }
 
-impl Tally<'_> {
+impl Tally {
     fn add(&mut self, bytes: u64) -> Result<(), Failure> {
         self.members += 1;
         self.bytes = self.bytes.saturating_add(bytes);
         let over = |what: &str, limit: u64| {
-            let path = shown(self.path);
+            let path = shown(&self.path);
             Err(Failure::new(
                 OVER_LIMIT,
                 format!("Cannot pack {path}: it has more than {limit} {what}"),
@@ -45,15 +45,15 @@ impl Tally<'_> {
     }
 }
 
-/// Names of files that have several, by device and inode, while some of them are still to come.
+/// Names of files that have several, by device and inode, while some of them are still to come. Only
+/// those that were packed.
 #[derive(Default)]
 struct Links(HashMap<(u64, u64), (Vec<u8>, u64)>);
 
 impl Links {
     /// The name under which this file was met before, if it was.
-    fn met(&mut self, found: &Found, path: &[u8]) -> Option<Vec<u8>> {
-        let stat = &found.stat;
-        if found.kind != FileType::RegularFile || stat.st_nlink < 2 {
+    fn met(&mut self, stat: &Stat, path: &[u8]) -> Option<Vec<u8>> {
+        if stat.st_nlink < 2 {
             return None;
         }
         // 32 bits on aarch64, 64 on x86_64.
@@ -80,11 +80,16 @@ struct Content {
     padding: u64,
 }
 
+/// So many members are measured before others have their turn.
+const TURN: usize = 500;
+
 /// An archive under way.
 ///
-/// Invariant: what comes next is `pending[at..]`, then `content`, then what the walk still finds,
+/// Invariant: with `tally` the tree is still being measured, and nothing was packed. Else what comes next is `pending[at..]`, then `content`, then what the walk still finds,
 /// then, once, the two zero blocks of the end.
 pub struct Packer {
+    tally: Option<Tally>,
+    cancelled: Arc<AtomicBool>,
     walk: Walk,
     links: Links,
     pending: Vec<u8>,
@@ -94,20 +99,60 @@ pub struct Packer {
 }
 
 impl Packer {
-    /// Measures the tree at `path` against `limits`, then opens it for packing.
+    /// Opens the tree at `path`, which is measured against `limits` before anything is packed.
     pub fn open(path: &Path, limits: Limits, cancelled: &Arc<AtomicBool>) -> Result<Self, Failure> {
-        measure(path, limits, cancelled)?;
-        let (walk, root) = Walk::open(path, cancelled)?;
-        let mut packer = Self {
+        let names = limits.members;
+        let (walk, _) = Walk::open(path, cancelled, Purpose::Measuring { names })?;
+        let mut tally = Tally {
+            path: path.to_owned(),
+            limits,
+            members: 0,
+            bytes: 0,
+        };
+        tally.add(0)?;
+        Ok(Self {
+            tally: Some(tally),
+            cancelled: Arc::clone(cancelled),
             walk,
             links: Links::default(),
             pending: Vec::new(),
             at: 0,
             content: None,
             ended: false,
+        })
+    }
+
+    /// Measures on for a while; true once all was measured and packing can begin.
+    fn measure(&mut self) -> Result<bool, Failure> {
+        let Some(tally) = &mut self.tally else {
+            return Ok(true);
         };
-        packer.header(&root, EntryType::Directory, b"./", b"", 0);
-        Ok(packer)
+        for _ in 0..TURN {
+            let Some(found) = self.walk.next_member()? else {
+                return self.begin().map(|()| true);
+            };
+            let is_file = found.kind == FileType::RegularFile;
+            if !is_file || self.links.met(&found.stat, &[]).is_some() {
+                tally.add(0)?;
+                continue;
+            }
+            self.walk.check_readable()?;
+            tally.add(found.stat.st_size.max(0) as u64)?;
+        }
+        Ok(false)
+    }
+
+    fn begin(&mut self) -> Result<(), Failure> {
+        let Some(tally) = self.tally.take() else {
+            return Ok(());
+        };
+        self.links = Links::default();
+        // A tree that grows meanwhile may do so, within bounds.
+        let names = tally.limits.members.saturating_mul(2);
+        let (walk, root) = Walk::open(&tally.path, &self.cancelled, Purpose::Packing { names })?;
+        self.walk = walk;
+        self.header(&root.stat, EntryType::Directory, b"./", b"", 0);
+        Ok(())
     }
 
     /// Prepares the next member, or the end.
@@ -123,19 +168,19 @@ impl Packer {
         match found.kind {
             FileType::Directory => {
                 name.push(b'/');
-                self.header(&found, EntryType::Directory, &name, b"", 0);
+                self.header(&found.stat, EntryType::Directory, &name, b"", 0);
             }
             FileType::Symlink => {
                 if let Some(target) = self.walk.link_target()? {
-                    self.header(&found, EntryType::Symlink, &name, &target, 0);
+                    self.header(&found.stat, EntryType::Symlink, &name, &target, 0);
                 }
             }
             _ => {
-                if let Some(first) = self.links.met(&found, &name) {
-                    self.header(&found, EntryType::Link, &name, &first, 0);
-                } else if let Some(file) = self.walk.open_file()? {
+                if let Some(first) = self.links.met(&found.stat, &name) {
+                    self.header(&found.stat, EntryType::Link, &name, &first, 0);
+                } else if let Some(file) = found.file {
                     let size = found.stat.st_size.max(0) as u64;
-                    self.header(&found, EntryType::Regular, &name, b"", size);
+                    self.header(&found.stat, EntryType::Regular, &name, b"", size);
                     let padding = padded(size).map_or(0, |whole| whole - size);
                     self.content = Some(Content {
                         file: Some(file),
@@ -148,8 +193,7 @@ impl Packer {
         Ok(())
     }
 
-    fn header(&mut self, found: &Found, kind: EntryType, name: &[u8], link: &[u8], size: u64) {
-        let stat = &found.stat;
+    fn header(&mut self, stat: &Stat, kind: EntryType, name: &[u8], link: &[u8], size: u64) {
         let entry = Entry {
             kind,
             name,
@@ -157,7 +201,9 @@ impl Packer {
             mode: stat.st_mode,
             uid: stat.st_uid,
             gid: stat.st_gid,
-            mtime: stat.st_mtime,
+            // The type of the fraction differs between architectures and versions of the crate.
+            #[allow(clippy::unnecessary_cast)]
+            mtime: (stat.st_mtime, stat.st_mtime_nsec as u32),
             size,
         };
         header::append(&mut self.pending, &entry);
@@ -196,7 +242,12 @@ impl Packer {
 }
 
 impl Source for Packer {
+    fn prepare(&mut self) -> Result<bool, Failure> {
+        self.measure()
+    }
+
     fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        while !self.measure()? {}
         let mut filled = 0;
         while filled < out.len() {
             let room = &mut out[filled..];
@@ -216,26 +267,4 @@ impl Source for Packer {
         }
         Ok(filled)
     }
-}
-
-fn measure(path: &Path, limits: Limits, cancelled: &Arc<AtomicBool>) -> Result<(), Failure> {
-    let mut tally = Tally {
-        path,
-        limits,
-        members: 0,
-        bytes: 0,
-    };
-    let mut links = Links::default();
-    let (mut walk, _) = Walk::open(path, cancelled)?;
-    tally.add(0)?;
-    while let Some(found) = walk.next_member()? {
-        let is_file = found.kind == FileType::RegularFile;
-        if !is_file || links.met(&found, &[]).is_some() {
-            tally.add(0)?;
-            continue;
-        }
-        walk.check_readable()?;
-        tally.add(found.stat.st_size.max(0) as u64)?;
-    }
-    Ok(())
 }

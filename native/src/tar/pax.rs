@@ -69,6 +69,20 @@ pub fn time(text: &[u8]) -> Option<(i64, u32)> {
     })
 }
 
+/// A point in time as [`time`] reads it.
+pub fn time_text(secs: i64, nanos: u32) -> String {
+    let (sign, secs, nanos) = match (secs, nanos) {
+        (0.., _) | (_, 0) => ("", i128::from(secs), nanos),
+        // What is counted backwards has its fraction counted backwards, too.
+        _ => ("-", -i128::from(secs) - 1, 1_000_000_000 - nanos),
+    };
+    if nanos == 0 {
+        return format!("{sign}{secs}");
+    }
+    let text = format!("{sign}{secs}.{nanos:09}");
+    text.trim_end_matches('0').to_owned()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +120,17 @@ mod tests {
         assert_eq!(time(b"-0.25"), Some((-1, 750_000_000)));
         assert_eq!(time(b"-3"), Some((-3, 0)));
         assert_eq!(time(b"1.1234567899"), Some((1, 123_456_789)));
+        for (secs, nanos) in [
+            (12, 500_000_000),
+            (-1, 750_000_000),
+            (-3, 0),
+            (0, 1),
+            (7, 0),
+        ] {
+            let text = time_text(secs, nanos);
+            assert_eq!(time(text.as_bytes()), Some((secs, nanos)), "{text}");
+        }
+        assert_eq!(time_text(-1, 750_000_000), "-0.25");
         for bad in [
             &b""[..],
             b"-",

@@ -1,11 +1,11 @@
 //! One member put at its place: never through a symlink, never half.
 
+use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{
     AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, copy_file_range, fchmod,
@@ -19,13 +19,17 @@ use super::member::Member;
 use super::spool::Spool;
 use crate::file::failure::Failure;
 use crate::file::reserve::Reserve;
-use crate::file::temp::link;
+use crate::file::temp::{fresh_name, link};
 use crate::file::write_all;
 
 /// Contents up to this size are taken from the window that the headers are read through.
 const SMALL: u64 = 64 << 10;
 /// How much is copied between two looks at the reserve, in bytes.
 const STEP: u64 = 8 << 20;
+/// How much is copied at a time where the kernel does not, in bytes.
+const COPY_BYTES: usize = 256 << 10;
+/// From this size on the kernel is asked to copy.
+const KERNEL_COPIES_FROM: usize = 128 << 10;
 
 /// Why a member was not put at its place.
 pub enum Why {
@@ -33,6 +37,8 @@ pub enum Why {
     Errno(Errno),
     /// The reserve was reached.
     Reserve(Failure),
+    /// Nobody waits for the rest any more.
+    Stopped,
 }
 
 impl From<Errno> for Why {
@@ -48,6 +54,8 @@ pub struct Place<'a> {
     pub dir: BorrowedFd<'a>,
     /// The name in it.
     pub name: &'a [u8],
+    /// Set once something was there under its name.
+    pub taken: &'a Cell<bool>,
 }
 
 /// Where contents come from, and the space that stays free.
@@ -57,7 +65,20 @@ pub struct Source<'a> {
     /// The space that stays free.
     pub reserve: Reserve,
     /// Whether the kernel can copy from the spool to where the members go.
-    pub kernel_copies: bool,
+    kernel_copies: bool,
+    block: Vec<u8>,
+}
+
+impl<'a> Source<'a> {
+    /// Contents from `spool`.
+    pub fn new(spool: &'a Spool, reserve: Reserve) -> Self {
+        Self {
+            spool,
+            reserve,
+            kernel_copies: true,
+            block: Vec::new(),
+        }
+    }
 }
 
 impl Place<'_> {
@@ -67,27 +88,24 @@ impl Place<'_> {
 
     /// Makes something under this name, or, where the name is taken, under another one that then
     /// takes its place: what was there is there until the new one is whole.
-    fn put<E: From<Errno>>(
-        &self,
-        mut make: impl FnMut(&OsStr) -> Result<(), E>,
-        taken: fn(&E) -> bool,
-    ) -> Result<(), E> {
+    fn put(&self, mut make: impl FnMut(&OsStr) -> Result<(), Errno>) -> Result<(), Errno> {
         match make(self.name()) {
-            Err(why) if taken(&why) => {}
+            Err(Errno::EXIST) => {}
             other => return other,
         }
+        self.taken.set(true);
         let name = loop {
             let name = fresh_name();
             match make(OsStr::new(&name)) {
                 Ok(()) => break name,
-                Err(why) if taken(&why) => {}
+                Err(Errno::EXIST) => {}
                 Err(why) => return Err(why),
             }
         };
         let renamed = renameat(self.dir, &name, self.dir, self.name());
         // A link to the same file is left alone by the renaming.
         let _ = unlinkat(self.dir, &name, AtFlags::empty());
-        renamed.map_err(E::from)
+        renamed
     }
 
     /// Writes a file.
@@ -97,27 +115,39 @@ impl Place<'_> {
         source: &mut Source,
         blocks: &mut Blocks,
     ) -> Result<(), Why> {
-        let flags =
-            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         if let Some(own) = source.spool.own(member.data, member.stored)
             && member.sparse.is_none()
             && self.own_file(member, own)?
         {
             return Ok(());
         }
-        let make = |name: &OsStr| {
-            let fd = openat(self.dir, name, flags, Mode::RUSR | Mode::WUSR)?;
-            let written = fill(&fd, member, source, blocks).and_then(|()| {
-                fchmod(&fd, Mode::from_raw_mode(member.mode))?;
-                futimens(&fd, &times(member))?;
-                Ok(())
-            });
-            if written.is_err() {
-                let _ = unlinkat(self.dir, name, AtFlags::empty());
-            }
-            written
+        let mut write = |fd: &OwnedFd| -> Result<(), Why> {
+            fill(fd, member, source, blocks)?;
+            fchmod(fd, Mode::from_raw_mode(member.mode))?;
+            Ok(futimens(fd, &times(member))?)
         };
-        self.put(make, |why| matches!(why, Why::Errno(Errno::EXIST)))
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let mode = Mode::RUSR | Mode::WUSR;
+        // It gets a name once it is whole: whoever looks, or kills this, finds no half of it.
+        if let Ok(fd) = openat(self.dir, ".", flags | OFlags::TMPFILE, mode) {
+            write(&fd)?;
+            return Ok(self.put(|name| link(&fd, self.dir, Path::new(name)))?);
+        }
+        let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
+        let (fd, name) = loop {
+            let name = fresh_name();
+            match openat(self.dir, &name, flags, mode) {
+                Ok(fd) => break (fd, name),
+                Err(Errno::EXIST) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        };
+        let placed =
+            write(&fd).and_then(|()| Ok(renameat(self.dir, &name, self.dir, self.name())?));
+        if placed.is_err() {
+            let _ = unlinkat(self.dir, &name, AtFlags::empty());
+        }
+        placed
     }
 
     /// Gives the content that has a file of its own its name. False if it has to be copied.
@@ -128,10 +158,7 @@ impl Place<'_> {
         }
         fchmod(own, Mode::from_raw_mode(member.mode))?;
         futimens(own, &times(member))?;
-        let linked = self.put(
-            |name| link(own, self.dir, Path::new(name)),
-            |errno| *errno == Errno::EXIST,
-        );
+        let linked = self.put(|name| link(own, self.dir, Path::new(name)));
         match linked {
             Ok(()) => Ok(true),
             Err(Errno::NOSPC) => Err(Errno::NOSPC.into()),
@@ -145,27 +172,31 @@ impl Place<'_> {
         let target = OsStr::from_bytes(&member.link);
         let make = |name: &OsStr| {
             symlinkat(target, self.dir, name)?;
-            utimensat(self.dir, name, &times(member), AtFlags::SYMLINK_NOFOLLOW)
+            let timed = utimensat(self.dir, name, &times(member), AtFlags::SYMLINK_NOFOLLOW);
+            if timed.is_err() {
+                let _ = unlinkat(self.dir, name, AtFlags::empty());
+            }
+            timed
         };
-        self.put(make, |errno| *errno == Errno::EXIST)
+        self.put(make)
     }
 
     /// Makes another name of the file at `target`.
     pub fn hard_link(&self, target: Place) -> Result<(), Errno> {
         let make =
             |name: &OsStr| linkat(target.dir, target.name(), self.dir, name, AtFlags::empty());
-        self.put(make, |errno| *errno == Errno::EXIST)
+        self.put(make)
     }
 
-    /// Makes a directory unless there is one. A symlink under its name goes.
-    pub fn directory(&self) -> Result<(), Errno> {
+    /// Makes a directory unless there is one; true if it made it. A symlink under its name goes.
+    pub fn directory(&self) -> Result<bool, Errno> {
         loop {
             match mkdirat(self.dir, self.name(), Mode::RWXU) {
                 Err(Errno::EXIST) => {}
-                other => return other,
+                other => return other.map(|()| true),
             }
             match kind_at(self.dir, self.name)? {
-                Some(FileType::Directory) => return Ok(()),
+                Some(FileType::Directory) => return Ok(false),
                 Some(FileType::Symlink) => {
                     unlinkat(self.dir, self.name(), AtFlags::empty())?;
                 }
@@ -199,10 +230,6 @@ fn fill(
 ) -> Result<(), Why> {
     let Some(map) = &member.sparse else {
         if member.stored <= SMALL {
-            source
-                .reserve
-                .count(&file, member.stored)
-                .map_err(Why::Reserve)?;
             let bytes = blocks.bytes(member.data, member.stored as usize)?;
             return Ok(write_all(&file, bytes.ok_or(Errno::IO)?)?);
         }
@@ -223,50 +250,50 @@ fn copy(
     mut length: u64,
     source: &mut Source,
 ) -> Result<(), Why> {
-    let mut block = Vec::new();
-    let in_main = source.spool.in_main(from, length);
     while length > 0 {
+        // A look every so often: the member as a whole was counted before.
         let step = length.min(STEP);
-        source.reserve.count(&file, step).map_err(Why::Reserve)?;
+        if length > STEP {
+            source.reserve.count(&file, step).map_err(Why::Reserve)?;
+        }
         let mut left = step;
         while left > 0 {
-            let copied = if source.kernel_copies && in_main {
-                let (mut at, mut into) = (from, to);
-                match copy_file_range(
-                    source.spool.main(),
-                    Some(&mut at),
-                    &file,
-                    Some(&mut into),
-                    left as usize,
-                ) {
-                    Ok(0) => return Err(Errno::IO.into()),
-                    Ok(copied) => copied as u64,
-                    Err(Errno::INTR) => 0,
-                    Err(Errno::NOSPC) => return Err(Errno::NOSPC.into()),
-                    // Other file systems and older kernels; what is wrong with the disk shows again.
-                    Err(_) => {
-                        source.kernel_copies = false;
-                        0
-                    }
-                }
-            } else {
-                block.resize(256 << 10, 0);
-                let room = block.len().min(left as usize);
-                let count = source.spool.read_at(&mut block[..room], from)?;
-                if count == 0 {
-                    return Err(Errno::IO.into());
-                }
-                rustix::io::pwrite(&file, &block[..count], to)? as u64
-            };
-            (from, to, left) = (from + copied, to + copied, left - copied);
+            let (copied, at) = (copy_some(&file, (from, to), left, source)?, from);
+            (from, to, left) = (at + copied, to + copied, left - copied);
         }
         length -= step;
     }
     Ok(())
 }
 
-fn fresh_name() -> String {
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!(".guestd-{}-{number}.part", std::process::id())
+/// Copies some of `length` bytes; 0 if it is to be tried again.
+fn copy_some(
+    file: impl AsFd,
+    (from, to): (u64, u64),
+    length: u64,
+    source: &mut Source,
+) -> Result<u64, Why> {
+    let (spooled, mut at, together) = source.spool.file_at(from);
+    let length = length.min(together) as usize;
+    // Small pieces are many, and the kernel's copying begins with flushing.
+    if source.kernel_copies && length > KERNEL_COPIES_FROM {
+        let mut into = to;
+        match copy_file_range(spooled, Some(&mut at), &file, Some(&mut into), length) {
+            Ok(0) => return Err(Errno::IO.into()),
+            Ok(copied) => return Ok(copied as u64),
+            Err(Errno::INTR) => return Ok(0),
+            Err(Errno::NOSPC) => return Err(Errno::NOSPC.into()),
+            // Other file systems and older kernels; what is wrong with the disk shows again.
+            Err(_) => source.kernel_copies = false,
+        }
+    }
+    let room = length.min(COPY_BYTES);
+    if source.block.len() < room {
+        source.block.resize(room, 0);
+    }
+    let count = source.spool.read_at(&mut source.block[..room], from)?;
+    if count == 0 {
+        return Err(Errno::IO.into());
+    }
+    Ok(rustix::io::pwrite(&file, &source.block[..count], to)? as u64)
 }

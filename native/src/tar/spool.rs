@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use tar::Header;
 
 use super::{BLOCK, field, padded};
+use crate::file::reserve::taken;
 use crate::file::temp::Temp;
 
 /// Contents from this size on get a file of their own: extracted, it is given its name instead of
@@ -77,24 +78,15 @@ impl Spool {
         self.length
     }
 
-    /// Bytes that have a file of their own, and so need no copy.
-    pub fn own_bytes(&self) -> u64 {
-        self.own.iter().map(|own| own.length).sum()
+    /// What the contents take on disk that have a file of their own, and so need no copy.
+    pub fn own_taken(&self) -> u64 {
+        self.own.iter().map(|own| taken(own.length)).sum()
     }
 
     /// The file that holds exactly these bytes of the archive, if there is one.
     pub fn own(&self, start: u64, length: u64) -> Option<&File> {
         let own = self.own.iter().find(|own| own.start == start)?;
         (own.length == length).then_some(&own.file)
-    }
-
-    /// Whether these bytes of the archive all lie in the main file.
-    pub fn in_main(&self, start: u64, length: u64) -> bool {
-        let end = start.saturating_add(length);
-        !self
-            .own
-            .iter()
-            .any(|own| own.start < end && start < own.start + own.length)
     }
 
     /// Adds bytes at the end.
@@ -142,16 +134,21 @@ impl Spool {
         self.write_main(&bytes[unwritten..])
     }
 
-    /// Reads bytes of the archive, as many as lie together; 0 at its end.
-    pub fn read_at(&self, out: &mut [u8], at: u64) -> Result<usize, Errno> {
+    /// The file in which the byte at `at` lies, where in it, and how many lie together from there.
+    pub fn file_at(&self, at: u64) -> (&File, u64, u64) {
         let next = self.own.partition_point(|own| own.start + own.length <= at);
-        let (file, from, room) = match self.own.get(next) {
+        match self.own.get(next) {
             Some(own) if own.start <= at => {
                 (&own.file, at - own.start, own.start + own.length - at)
             }
             Some(own) => (&self.main, at, own.start - at),
             None => (&self.main, at, u64::MAX),
-        };
+        }
+    }
+
+    /// Reads bytes of the archive, as many as lie together; 0 at its end.
+    pub fn read_at(&self, out: &mut [u8], at: u64) -> Result<usize, Errno> {
+        let (file, from, room) = self.file_at(at);
         let room = out.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         loop {
             match rustix::io::pread(file, &mut out[..room], from) {
@@ -240,7 +237,7 @@ mod tests {
                 mode: 0o644,
                 uid: 0,
                 gid: 0,
-                mtime: 0,
+                mtime: (0, 0),
                 size: *size as u64,
             };
             append(&mut bytes, &entry);
@@ -285,7 +282,8 @@ mod tests {
             let second = &spool.own[0];
             assert!(spool.own(second.start, second.length).is_some());
             assert!(spool.own(second.start, second.length - 1).is_none());
-            assert!(!spool.in_main(second.start - 1, 2) && spool.in_main(0, second.start));
+            assert_eq!(spool.file_at(second.start - 1).2, 1);
+            assert_eq!(spool.file_at(second.start).1, 0);
         }
     }
 

@@ -14,7 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::file::failure::{CANCELLED, Failure, NOT_DIRECTORY, shown, shown_bytes};
+use crate::file::failure::{CANCELLED, Failure, NOT_DIRECTORY, OVER_LIMIT, shown, shown_bytes};
 
 /// Directories that stay open on the way down. Those above are reopened on the way up.
 const OPEN: usize = 64;
@@ -24,17 +24,43 @@ const DIR_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
+/// What a walk is for, and how many names at most it may come upon.
+#[derive(Clone, Copy)]
+pub enum Purpose {
+    /// Members are looked at.
+    Measuring {
+        /// Most names.
+        names: u64,
+    },
+    /// Files are opened: what is known of them is then of what is read.
+    Packing {
+        /// Most names.
+        names: u64,
+    },
+}
+
+const FILE_FLAGS: OFlags = OFlags::RDONLY
+    .union(OFlags::NOFOLLOW)
+    .union(OFlags::NONBLOCK)
+    .union(OFlags::NOCTTY)
+    .union(OFlags::CLOEXEC);
+
+/// So many names are read between two looks at whether anybody still wants them.
+const LOOK_EVERY: usize = 4096;
+
 /// A member that was found.
 pub struct Found {
-    /// What lstat says of it.
+    /// What is known of it: of `file`, if that is there.
     pub stat: Stat,
     /// Its kind: a regular file, a directory or a symlink.
     pub kind: FileType,
+    /// The file, opened for packing.
+    pub file: Option<File>,
 }
 
 /// An entry of a directory: its name, with a slash at the end if it is a directory, so that entries
-/// sort as the names of their members do.
-type Key = Vec<u8>;
+/// sort as the names of their members do; and its kind, if the directory says it.
+type Key = (Vec<u8>, FileType);
 
 /// Invariant: `names` are those still to be visited, the next one last. `fd` is open for the
 /// deepest [`OPEN`] frames. `above` is the length of the path that leads here.
@@ -52,12 +78,21 @@ pub struct Walk {
     path: Vec<u8>,
     name: Vec<u8>,
     may_read_all: bool,
+    opening: bool,
+    /// Names that may still be come upon.
+    room: u64,
+    names: u64,
+    over: bool,
     cancelled: Arc<AtomicBool>,
 }
 
 impl Walk {
     /// Opens the directory that `path` leads to, and gives what is known of it.
-    pub fn open(path: &Path, cancelled: &Arc<AtomicBool>) -> Result<(Self, Found), Failure> {
+    pub fn open(
+        path: &Path,
+        cancelled: &Arc<AtomicBool>,
+        purpose: Purpose,
+    ) -> Result<(Self, Found), Failure> {
         let failed = |errno| Failure::of("read the directory", path, errno);
         let found = stat(path).map_err(failed)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
@@ -69,6 +104,11 @@ impl Walk {
         let found = Found {
             stat: fstat(&fd).map_err(failed)?,
             kind: FileType::Directory,
+            file: None,
+        };
+        let (opening, names) = match purpose {
+            Purpose::Measuring { names } => (false, names),
+            Purpose::Packing { names } => (true, names),
         };
         let mut walk = Self {
             root: shown(path),
@@ -76,9 +116,15 @@ impl Walk {
             path: Vec::new(),
             name: Vec::new(),
             may_read_all: rustix::process::geteuid().is_root(),
+            opening,
+            // The root is a member, but no name.
+            room: names.saturating_sub(1),
+            names,
+            over: false,
             cancelled: Arc::clone(cancelled),
         };
-        walk.enter(fd, &found.stat, 0).map_err(failed)?;
+        let entered = walk.enter(fd, &found.stat, 0);
+        entered.map_err(|errno| walk.over().unwrap_or_else(|| failed(errno)))?;
         Ok((walk, found))
     }
 
@@ -92,7 +138,7 @@ impl Walk {
                 return Ok(None);
             };
             let above = frame.above;
-            let Some(mut key) = frame.names.pop() else {
+            let Some((mut key, kind)) = frame.names.pop() else {
                 self.leave()?;
                 continue;
             };
@@ -105,7 +151,7 @@ impl Walk {
             }
             self.path.extend_from_slice(&key);
             self.name = key;
-            match self.visit() {
+            match self.visit(kind) {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) | Err(Errno::NOENT) => {}
                 Err(errno) => return Err(self.failed(errno)),
@@ -123,27 +169,21 @@ impl Walk {
         if self.may_read_all {
             return Ok(());
         }
-        let access = accessat(self.dir(), self.name(), Access::READ_OK, AtFlags::EACCESS);
+        let access = self
+            .dir()
+            .and_then(|dir| accessat(dir, self.name(), Access::READ_OK, AtFlags::EACCESS));
         match access {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(self.failed(errno)),
         }
     }
 
-    /// Opens the file that was found last; none if it has vanished or is something else by now.
-    pub fn open_file(&self) -> Result<Option<File>, Failure> {
-        let flags =
-            OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        match openat(self.dir(), self.name(), flags, Mode::empty()) {
-            Ok(fd) => Ok(Some(File::from(fd))),
-            Err(Errno::NOENT | Errno::LOOP | Errno::NXIO) => Ok(None),
-            Err(errno) => Err(self.failed(errno)),
-        }
-    }
-
     /// Target of the symlink that was found last; none if it has vanished or is no symlink by now.
     pub fn link_target(&self) -> Result<Option<Vec<u8>>, Failure> {
-        match readlinkat(self.dir(), self.name(), Vec::new()) {
+        let target = self
+            .dir()
+            .and_then(|dir| readlinkat(dir, self.name(), Vec::new()));
+        match target {
             Ok(target) => Ok(Some(target.into_bytes())),
             Err(Errno::NOENT | Errno::INVAL) => Ok(None),
             Err(errno) => Err(self.failed(errno)),
@@ -153,10 +193,21 @@ impl Walk {
     /// A failure with the member that was found last.
     pub fn failed(&self, errno: Errno) -> Failure {
         let (root, member) = (&self.root, shown_bytes(&self.path));
-        Failure::new(
-            errno.raw_os_error(),
-            format!("Cannot pack {root}: cannot read {member}"),
-        )
+        self.over().unwrap_or_else(|| {
+            Failure::new(
+                errno.raw_os_error(),
+                format!("Cannot pack {root}: cannot read {member}"),
+            )
+        })
+    }
+
+    fn over(&self) -> Option<Failure> {
+        let names = self.over.then_some(self.names)?;
+        let text = format!(
+            "Cannot pack {}: it has more than {names} members",
+            self.root
+        );
+        Some(Failure::new(OVER_LIMIT, text))
     }
 
     fn name(&self) -> &OsStr {
@@ -164,40 +215,56 @@ impl Walk {
     }
 
     /// The directory of the member that was found last: above the frame that a directory opened.
-    fn dir(&self) -> BorrowedFd<'_> {
+    /// Only the deepest frames are asked for, and those are open.
+    fn dir(&self) -> Result<BorrowedFd<'_>, Errno> {
         let frame = self
             .frames
             .iter()
             .rev()
             .find(|frame| frame.above <= self.own_start());
-        // Only the deepest frames are asked for, and those are open.
-        match frame.and_then(|frame| frame.fd.as_ref()) {
-            Some(fd) => fd.as_fd(),
-            None => rustix::fs::CWD,
-        }
+        let fd = frame.and_then(|frame| frame.fd.as_ref());
+        fd.map(|fd| fd.as_fd()).ok_or(Errno::BADF)
     }
 
     fn own_start(&self) -> usize {
         self.path.len() - self.name.len()
     }
 
-    fn visit(&mut self) -> Result<Option<Found>, Errno> {
-        let stat = statat(self.dir(), self.name(), AtFlags::SYMLINK_NOFOLLOW)?;
-        let kind = FileType::from_raw_mode(stat.st_mode);
-        match kind {
-            FileType::RegularFile | FileType::Symlink => {}
+    fn visit(&mut self, kind: FileType) -> Result<Option<Found>, Errno> {
+        let look = || statat(self.dir()?, self.name(), AtFlags::SYMLINK_NOFOLLOW);
+        let kind = match kind {
+            FileType::Unknown => FileType::from_raw_mode(look()?.st_mode),
+            known => known,
+        };
+        let open = |flags| match openat(self.dir()?, self.name(), flags, Mode::empty()) {
+            // It is something else by now.
+            Err(Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
+            other => other.map(Some),
+        };
+        let (stat, file) = match kind {
             FileType::Directory => {
-                let fd = match openat(self.dir(), self.name(), DIR_FLAGS, Mode::empty()) {
-                    // It is something else by now.
-                    Err(Errno::NOTDIR | Errno::LOOP) => return Ok(None),
-                    other => other?,
+                let Some(fd) = open(DIR_FLAGS)? else {
+                    return Ok(None);
                 };
+                let stat = fstat(&fd)?;
                 let below = self.path.len() + 1;
                 self.enter(fd, &stat, below)?;
+                (stat, None)
             }
-            _ => return Ok(None),
-        }
-        Ok(Some(Found { stat, kind }))
+            FileType::RegularFile if self.opening => {
+                let Some(fd) = open(FILE_FLAGS)? else {
+                    return Ok(None);
+                };
+                (fstat(&fd)?, Some(File::from(fd)))
+            }
+            _ => (look()?, None),
+        };
+        let found = FileType::from_raw_mode(stat.st_mode);
+        let wanted = matches!(
+            found,
+            FileType::RegularFile | FileType::Symlink | FileType::Directory
+        );
+        Ok((wanted && found == kind).then_some(Found { stat, kind, file }))
     }
 
     /// Lists a directory and makes it the one that is visited next.
@@ -209,19 +276,31 @@ impl Walk {
             if name == b"." || name == b".." {
                 continue;
             }
-            let is_dir = match entry.file_type() {
-                FileType::Directory => true,
+            let kind = match entry.file_type() {
                 FileType::Unknown => statat(&fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
-                    .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory),
-                _ => false,
+                    .map_or(FileType::Unknown, |stat| {
+                        FileType::from_raw_mode(stat.st_mode)
+                    }),
+                known => known,
             };
             let mut key = name.to_vec();
-            if is_dir {
-                key.push(b'/');
+            match kind {
+                FileType::Directory => key.push(b'/'),
+                FileType::RegularFile | FileType::Symlink | FileType::Unknown => {}
+                _ => continue,
             }
-            names.push(key);
+            // Before it is kept: a directory may have any number of names.
+            let room = self.room.checked_sub(1);
+            self.room = room.ok_or_else(|| {
+                self.over = true;
+                Errno::OVERFLOW
+            })?;
+            names.push((key, kind));
+            if names.len() % LOOK_EVERY == 0 && self.cancelled.load(Ordering::Relaxed) {
+                return Err(Errno::CANCELED);
+            }
         }
-        names.sort_unstable_by(|one, other| other.cmp(one));
+        names.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
         names.shrink_to_fit();
         if let Some(at) = self.frames.len().checked_sub(OPEN) {
             self.frames[at].fd = None;

@@ -4,7 +4,7 @@ import type { Download } from "../../files/download.ts";
 import type { Files, Sink } from "../../files/files.ts";
 import { empty } from "../respond.ts";
 import type { Call, Handlers } from "../router.ts";
-import { pumpBody, refuseDeclared } from "../upload_body.ts";
+import { BufferShare, pumpBody, refuseDeclared } from "../upload_body.ts";
 
 const LAST_LINE = 2n ** 64n - 1n;
 
@@ -21,18 +21,18 @@ export type FileRoutes = Pick<Handlers, "file_read" | "file_write" | "tar_read" 
 
 /** Makes the handlers of files and trees. */
 export function fileRoutes({ files, maxBodyBytes }: FileRoutesOptions): FileRoutes {
+  const share = new BufferShare();
+
   async function take({ request }: Call, sink: Sink): Promise<Response> {
     let stop: () => void = () => {};
     try {
-      await pumpBody(request, maxBodyBytes, (bytes) => sink.write(bytes), {
+      await pumpBody(request, maxBodyBytes, sink, {
+        share,
         onStop(stopping): void {
           stop = stopping;
           files.transfers.add(stop);
         },
       });
-    } catch (error) {
-      await sink.abort();
-      throw error;
     } finally {
       files.transfers.remove(stop);
     }
@@ -41,21 +41,21 @@ export function fileRoutes({ files, maxBodyBytes }: FileRoutesOptions): FileRout
   }
 
   return {
-    async file_read({ query }: Call): Promise<Response> {
+    async file_read({ query, request }: Call): Promise<Response> {
       const { path, start_line: start, end_line: end } = decodeFileReadQuery(query);
       const whole = start === null && end === null;
       const lines = whole ? undefined : { first: start ?? 1n, last: end ?? LAST_LINE };
-      return answer("application/octet-stream", await files.readFile(path, lines));
+      return answer("application/octet-stream", await files.readFile(path, request.signal, lines));
     },
     async file_write(call: Call): Promise<Response> {
       const { path, mode: octal } = decodeFsQuery(call.query);
       const mode = octal === null ? undefined : parseMode(octal);
       refuseDeclared(call.request, maxBodyBytes);
-      return await take(call, await files.writeFile(path, mode));
+      return await take(call, await files.writeFile(path, call.request.signal, mode));
     },
-    async tar_read({ query }: Call): Promise<Response> {
+    async tar_read({ query, request }: Call): Promise<Response> {
       const { path } = decodeFsQuery(query);
-      return answer("application/x-tar", await files.readTree(path));
+      return answer("application/x-tar", await files.readTree(path, request.signal));
     },
     async tar_write(call: Call): Promise<Response> {
       const { path } = decodeFsQuery(call.query);
@@ -63,7 +63,7 @@ export function fileRoutes({ files, maxBodyBytes }: FileRoutesOptions): FileRout
         throw new PlainRefusal(400, "query parameter path must be absolute");
       }
       refuseDeclared(call.request, maxBodyBytes);
-      return await take(call, await files.writeTree(path));
+      return await take(call, await files.writeTree(path, call.request.signal));
     },
   };
 }

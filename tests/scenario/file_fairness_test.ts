@@ -1,0 +1,104 @@
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { text } from "../support/answers.ts";
+import { eventually } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { fileUrl, getFile, getTar, putFile } from "../support/files_client.ts";
+import { FrozenDisk } from "../support/frozen_disk.ts";
+import { type RawConnection, request } from "../support/raw_http.ts";
+import { Scratch } from "../support/scratch.ts";
+
+const MIB = 1024 * 1024;
+/** More than there are native threads for either direction. */
+const MANY = 40;
+
+/** Asks for the same over as many connections. */
+async function ask(daemon: Daemon, count: number, head: Uint8Array): Promise<RawConnection[]> {
+  const connections = await Promise.all(Array.from({ length: count }, () => daemon.connect()));
+  for (const connection of connections) await connection.send(head);
+  return connections;
+}
+
+function get(daemon: Daemon, url: string): Uint8Array {
+  return request("GET", url, [["Authorization", `Bearer ${daemon.token}`]]);
+}
+
+/** A file of one line that takes any scan minutes. */
+function endless(scratch: Scratch): string {
+  const path = scratch.file("endless", "");
+  Deno.truncateSync(path, 4 * 2 ** 40);
+  return path;
+}
+
+Deno.test("searches for a line take turns with other downloads, and end when their callers leave", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const small = scratch.file("small", "content");
+  strictEqual(await text(await getFile(daemon, small)), "content");
+  const fds = daemon.fdCount();
+  const url = fileUrl("file", endless(scratch), { start_line: "2" });
+  const connections = await ask(daemon, MANY, get(daemon, url));
+  await eventually("the searches", () => daemon.fdCount() >= fds + MANY);
+  strictEqual(await text(await getFile(daemon, small)), "content");
+  strictEqual((await (await getTar(daemon, scratch.path)).body?.cancel()) ?? 0, 0);
+  for (const connection of connections) connection[Symbol.dispose]();
+  await eventually("every file closed", () => daemon.fdCount() <= fds + 3);
+});
+
+Deno.test("a search for a line ends with the daemon", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
+  const fds = daemon.fdCount();
+  const url = fileUrl("file", endless(scratch), { start_line: "2" });
+  const [connection] = await ask(daemon, 1, get(daemon, url));
+  await eventually("the search", () => daemon.fdCount() >= fds + 2);
+  strictEqual(await daemon.stop(), 0);
+  await daemon.log.until("the stop", ({ msg }) => msg === "a transfer was stopped");
+  connection?.[Symbol.dispose]();
+});
+
+Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memory that counts", async () => {
+  using disk = FrozenDisk.mount(64 * MIB);
+  if (disk === undefined) return console.log("skipped: no disk can be mounted and frozen here");
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
+  await text(await putFile(daemon, scratch.join("first"), new Uint8Array(5 * MIB)), 204);
+  const idle = daemon.rss();
+  // All of these begin to write, and only then it hangs.
+  const connections: RawConnection[] = [];
+  for (let at = 0; at < 60; at++) {
+    const head = request("PUT", fileUrl("file", disk.join(`f${at}`)), [
+      ["Authorization", `Bearer ${daemon.token}`],
+      ["Content-Length", String(9 * MIB)],
+    ]);
+    connections.push(...await ask(daemon, 1, head));
+  }
+  await eventually("the uploads", () => daemon.fdCount() >= 120);
+  disk.freeze();
+  const sending = connections.map((connection) =>
+    connection.send(new Uint8Array(8 * MIB)).catch(() => {})
+  );
+  // Some whose files are not even open yet.
+  const late = await ask(
+    daemon,
+    MANY,
+    request("PUT", fileUrl("file", disk.join("late")), [
+      ["Authorization", `Bearer ${daemon.token}`],
+      ["Content-Length", "9"],
+    ], "123456789"),
+  );
+  await text(await putFile(daemon, scratch.join("other"), new Uint8Array(20 * MIB)), 204);
+  const more = (daemon.rss() - idle) / MIB;
+  ok(more < 150, `${more.toFixed(0)} MiB more for 60 uploads`);
+  const fds = daemon.fdCount();
+  for (const connection of [...connections, ...late]) connection[Symbol.dispose]();
+  await Promise.all(sending);
+  // What waited for a thread is dropped; only what is inside the kernel has to wait.
+  await eventually("the others dropped", () => daemon.fdCount() <= fds - MANY);
+  await text(await putFile(daemon, scratch.join("again"), "x"), 204);
+  disk.thaw();
+  await eventually("nothing of them left", () => {
+    const names = [...Deno.readDirSync(disk.path)].map(({ name }) => name);
+    return names.every((name) => name === "lost+found" || name === "late");
+  });
+  deepStrictEqual(Deno.readTextFileSync(scratch.join("again")), "x");
+});
