@@ -20,6 +20,11 @@ export class Scratch implements Disposable {
     return `${this.path}/${name}`;
   }
 
+  /** Whether there is an entry. */
+  has(name: string): boolean {
+    return [...Deno.readDirSync(this.path)].some((entry) => entry.name === name);
+  }
+
   /** Writes a file and gives its path. */
   file(name: string, content: string, mode = 0o644): string {
     const path = this.join(name);

@@ -53,13 +53,13 @@ fn measure(root: &Path, options: &[&str]) -> Outcome<bool> {
     let table = report::table(&lines);
     println!("{table}");
     if write {
-        publish(root, &lines, &table, plan)?;
+        publish(root, &lines, &table, plan, wanted)?;
     }
     Ok(lines.iter().all(Line::is_met))
 }
 
-/// Puts table and picture into `docs/`.
-fn publish(root: &Path, lines: &[Line], table: &str, plan: Plan) -> Outcome<()> {
+/// Puts table and picture into `docs/`; the lines of files have a table of their own, and no picture.
+fn publish(root: &Path, lines: &[Line], table: &str, plan: Plan, wanted: &str) -> Outcome<()> {
     let cores = std::thread::available_parallelism()?;
     let date = String::from_utf8(
         Command::new("date")
@@ -74,10 +74,18 @@ fn publish(root: &Path, lines: &[Line], table: &str, plan: Plan) -> Outcome<()> 
         plan.rounds
     );
     let page = root.join("docs/benchmarks.md");
-    let measured = format!("Measured by `./build.sh bench`: {about}.\n\n{table}\n");
+    let of_files = wanted == "files";
+    let (marks, by) = match of_files {
+        true => (report::MARKS_OF_FILES, "./build.sh bench --only files"),
+        false => (report::MARKS, "./build.sh bench"),
+    };
+    let measured = format!("Measured by `{by}`: {about}.\n\n{table}\n");
     let text = std::fs::read_to_string(&page)?;
-    let text = report::replaced(&text, &measured).ok_or("docs/benchmarks.md has no marks")?;
-    std::fs::write(page, text)?;
+    let text = report::replaced(&text, marks, &measured);
+    std::fs::write(page, text.ok_or("docs/benchmarks.md has no marks")?)?;
+    if of_files {
+        return Ok(());
+    }
     std::fs::write(root.join("docs/benchmarks.svg"), plot::svg(lines, &about))?;
     Ok(())
 }

@@ -22,17 +22,18 @@ fn goal(line: &Line) -> String {
 
 /// One row a line: medians over the rounds, and the medians of the rounds' ratios.
 pub fn table(lines: &[Line]) -> String {
-    // Of tunnels alone.
+    // Files are compared with neither of them, tunnels with both.
+    let with_ssh = lines.iter().any(|line| !line.ssh.is_empty());
     let more = lines.iter().any(|line| !line.websockify.is_empty());
-    let (head, rule) = if more {
-        (" websockify | its ratio |", "---|---|")
-    } else {
-        ("", "")
-    };
-    let mut table = format!(
-        "| what | guestd | limit | ratio | goal | met | OpenSSH | its ratio |{head}\n\
-         |---|---|---|---|---|---|---|---|{rule}\n",
-    );
+    let mut table = String::from("| what | guestd | limit | ratio | goal | met |");
+    let mut rule = String::from("|---|---|---|---|---|---|");
+    for (name, shown) in [("OpenSSH", with_ssh), ("websockify", more)] {
+        if shown {
+            table += &format!(" {name} | its ratio |");
+            rule += "---|---|";
+        }
+    }
+    table += &format!("\n{rule}\n");
     for line in lines {
         let show = |values: &[f64]| match values {
             [] => String::new(),
@@ -43,22 +44,18 @@ pub fn table(lines: &[Line]) -> String {
                 .map_or(String::new(), |ratio| format!("{ratio:.2} ×"))
         };
         table += &format!(
-            "| {} | {} | {} | {} | {} | {} | {} | {} |",
+            "| {} | {} | {} | {} | {} | {} |",
             line.name,
             show(&line.ours),
             show(&line.limit),
             ratio(&line.ours),
             goal(line),
             if line.is_met() { "yes" } else { "**no**" },
-            show(&line.ssh),
-            ratio(&line.ssh),
         );
-        if more {
-            table += &format!(
-                " {} | {} |",
-                show(&line.websockify),
-                ratio(&line.websockify)
-            );
+        for (values, shown) in [(&line.ssh, with_ssh), (&line.websockify, more)] {
+            if shown {
+                table += &format!(" {} | {} |", show(values), ratio(values));
+            }
         }
         table.push('\n');
     }
@@ -66,13 +63,15 @@ pub fn table(lines: &[Line]) -> String {
 }
 
 /// Marks between which a page's measured part is.
-const MARKS: [&str; 2] = ["<!-- measured -->\n", "<!-- /measured -->\n"];
+pub const MARKS: [&str; 2] = ["<!-- measured -->\n", "<!-- /measured -->\n"];
+/// The same for the lines of files.
+pub const MARKS_OF_FILES: [&str; 2] = ["<!-- measured: files -->\n", "<!-- /measured: files -->\n"];
 
 /// `page` with `measured` in place of what was between the marks; `None` without them.
-pub fn replaced(page: &str, measured: &str) -> Option<String> {
-    let (before, rest) = page.split_once(MARKS[0])?;
-    let (_, after) = rest.split_once(MARKS[1])?;
-    Some(format!("{before}{}{measured}{}{after}", MARKS[0], MARKS[1]))
+pub fn replaced(page: &str, marks: [&str; 2], measured: &str) -> Option<String> {
+    let (before, rest) = page.split_once(marks[0])?;
+    let (_, after) = rest.split_once(marks[1])?;
+    Some(format!("{before}{}{measured}{}{after}", marks[0], marks[1]))
 }
 
 #[cfg(test)]
@@ -82,8 +81,9 @@ mod tests {
     #[test]
     fn only_what_is_between_the_marks_is_replaced() {
         let page = format!("a\n{}old\n{}b\n", MARKS[0], MARKS[1]);
-        let new = replaced(&page, "new\n").unwrap();
+        let new = replaced(&page, MARKS, "new\n").unwrap();
         assert_eq!(new, format!("a\n{}new\n{}b\n", MARKS[0], MARKS[1]));
-        assert_eq!(replaced("without", "new\n"), None);
+        assert_eq!(replaced("without", MARKS, "new\n"), None);
+        assert_eq!(replaced(&page, MARKS_OF_FILES, "new\n"), None);
     }
 }

@@ -4,18 +4,23 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use super::say;
+use super::{health, say};
 use crate::Outcome;
 use crate::daemon::Daemon;
-use crate::figures::{Goal, Line, Unit};
+use crate::figures::{Goal, Line, Unit, percentile};
 use crate::nginx::{self, Nginx};
 use crate::transfer::{download, upload};
 
 const FILE_BYTES: u64 = 500 << 20;
 const BLOB_BYTES: u64 = 256 << 20;
 const SMALL_FILES: usize = 20_000;
+const UPLOADS: usize = 4;
+/// How long health is watched a round.
+const WATCH: Duration = Duration::from_secs(3);
 
 /// A directory of the bench's own; removed with all it holds.
 struct Place(PathBuf);
@@ -75,6 +80,7 @@ pub fn run(root: &Path, disk: &Path, rounds: usize) -> Outcome<Vec<Line>> {
     let mut highest = 0;
     lines.extend(files(&daemon, &memory, &disk, rounds, &mut highest)?);
     lines.extend(trees(&daemon, &disk, rounds, &mut highest)?);
+    lines.push(health_beside_uploads(&daemon, &memory, &disk, rounds)?);
     let mut more = Line::new("memory of transfers", Unit::Mb, Goal::AtMost(60.0));
     more.ours.push(highest.saturating_sub(idle) as f64 / 1e6);
     lines.push(more);
@@ -150,6 +156,46 @@ fn files(
         .into_iter()
         .filter(|line| !line.ours.is_empty())
         .collect())
+}
+
+/// Health while four uploads to a disk follow each other without a pause.
+fn health_beside_uploads(
+    daemon: &Daemon,
+    memory: &Place,
+    disk: &Place,
+    rounds: usize,
+) -> Outcome<Line> {
+    let mut line = Line::new("health p99 beside 4 uploads", Unit::Ms, Goal::AtMost(50.0));
+    let source = memory.path("source");
+    for round in 0..rounds {
+        let stop = AtomicBool::new(false);
+        let times = thread::scope(|scope| -> Outcome<Vec<f64>> {
+            let uploads: Vec<_> = (0..UPLOADS)
+                .map(|number| {
+                    let (stop, source) = (&stop, &source);
+                    let target = disk.url("file", &format!("slow{number}"));
+                    scope.spawn(move || -> Outcome<()> {
+                        while !stop.load(Ordering::Relaxed) {
+                            upload(daemon.address, &target, source)?;
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
+            let times = health::watch(daemon, WATCH);
+            stop.store(true, Ordering::Relaxed);
+            for upload in uploads {
+                upload.join().map_err(|_| "an upload panicked")??;
+            }
+            times
+        });
+        line.ours.push(percentile(&times?, 0.99));
+        say(&format!(
+            "health beside uploads, round {} of {rounds}",
+            round + 1
+        ));
+    }
+    Ok(line)
 }
 
 fn trees(daemon: &Daemon, place: &Place, rounds: usize, highest: &mut u64) -> Outcome<Vec<Line>> {

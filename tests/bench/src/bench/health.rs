@@ -58,7 +58,8 @@ fn wait_for_no_processor() {
     }
 }
 
-fn watch(daemon: &Daemon, span: Duration) -> Outcome<Vec<f64>> {
+/// Times of health in milliseconds over `span`, each counted from when it was due.
+pub fn watch(daemon: &Daemon, span: Duration) -> Outcome<Vec<f64>> {
     wait_for_no_processor();
     let mut client = daemon.client()?;
     let begin = Instant::now();

@@ -1,0 +1,99 @@
+import { match, ok, rejects, strictEqual } from "node:assert/strict";
+import { plain, text } from "../support/answers.ts";
+import { eventually } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { fileUrl, getTar, putFile, putTar } from "../support/files_client.ts";
+import { request } from "../support/raw_http.ts";
+import { Scratch } from "../support/scratch.ts";
+import { archive, concat, member, octal } from "../support/tar_archive.ts";
+
+const MIB = 1024 * 1024;
+const GIB = 1024 * MIB;
+
+Deno.test("owners and sizes that no field of a header holds are in the extended one", async () => {
+  if (Deno.uid() !== 0) return console.log("skipped: only root can give files away");
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({
+    env: { GUESTD_MAX_TAR_BYTES: String(10 * GIB) },
+  });
+  Deno.mkdirSync(scratch.join("t"));
+  Deno.truncateSync(scratch.file("t/large", ""), 9 * GIB);
+  Deno.chownSync(scratch.join("t/large"), 3_000_000, 4_000_000);
+  Deno.utimeSync(scratch.join("t/large"), 1_000_000_000, 1_000_000_000);
+  const response = await getTar(daemon, scratch.join("t"));
+  const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+  let head = "";
+  while (head.length < 4096) {
+    const { value } = await reader.read();
+    head += new TextDecoder("latin1").decode(value);
+  }
+  await reader.cancel();
+  for (const record of ["uid=3000000\n", "gid=4000000\n", "size=9663676416\n"]) {
+    ok(head.includes(record), record);
+  }
+});
+
+Deno.test("a tree that cannot be read on in mid-stream ends its connection", async () => {
+  if (Deno.uid() !== 0) return console.log("skipped: only root can become another user");
+  using scratch = new Scratch();
+  const through = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+  await using daemon = await Daemon.bootstrapped({ through });
+  Deno.mkdirSync(scratch.join("t"));
+  Deno.writeFileSync(scratch.join("t/a"), new Uint8Array(64 * MIB));
+  scratch.file("t/b", "secret");
+  using connection = await daemon.connect();
+  await connection.send(request("GET", fileUrl("tar", scratch.join("t")), [
+    ["Authorization", `Bearer ${daemon.token}`],
+  ]));
+  const head = await connection.head();
+  strictEqual(head.status, 200);
+  Deno.chmodSync(scratch.join("t/b"), 0);
+  await rejects(async () => {
+    for await (const piece of connection.body(head)) ok(piece.length > 0);
+  });
+  const line = await daemon.log.until("the failure", ({ msg }) => msg === "a download failed");
+  match(String(line["reason"]), /cannot read b: EACCES/);
+});
+
+Deno.test("a name of more directories than members are allowed is refused", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_TAR_MEMBERS: "40" } });
+  const body = (depth: number): Uint8Array<ArrayBuffer> =>
+    archive([{ name: "first" }, { name: `${"a/".repeat(depth)}f` }]);
+  await text(await putTar(daemon, scratch.join("r"), body(40)), 204);
+  const line = await plain(await putTar(daemon, scratch.join("s"), body(41)), 413);
+  match(line, /more directories than the members that are allowed/);
+  ok(!scratch.has("s"));
+});
+
+Deno.test("memory stays flat through large archives, good and bad, and trees of many files", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const small = archive(
+    Array.from({ length: 3000 }, (_, at) => ({ name: `d${at % 50}/${at}`, content: "x" })),
+  );
+  await text(await putTar(daemon, scratch.join("warm"), small), 204);
+  await (await getTar(daemon, scratch.join("warm"))).bytes();
+  await text(await putFile(daemon, scratch.join("f"), new Uint8Array(5 * MIB)), 204);
+  const idle = daemon.rss();
+  let highest = 0;
+  const looking = setInterval(() => highest = Math.max(highest, daemon.rss()), 5);
+  const size = 160 * MIB;
+  const header = member({ name: "big", size: octal(size, 12) });
+  const zeros = new Uint8Array(MIB);
+  const body = (first: Uint8Array): ReadableStream<Uint8Array> =>
+    ReadableStream.from((function* (): Generator<Uint8Array> {
+      yield first;
+      for (let sent = 0; sent < size; sent += zeros.length) yield zeros;
+      yield new Uint8Array(1024);
+    })());
+  await text(await putTar(daemon, scratch.join("good"), body(header)), 204);
+  const garbage = crypto.getRandomValues(new Uint8Array(512));
+  await plain(await putTar(daemon, scratch.join("bad"), body(garbage)), 400);
+  const response = await getTar(daemon, scratch.join("good"));
+  for await (const piece of response.body as ReadableStream<Uint8Array>) ok(piece.length > 0);
+  await text(await putTar(daemon, scratch.join("many"), concat([small])), 204);
+  clearInterval(looking);
+  ok(highest > 0 && highest - idle < 60e6, `${((highest - idle) / 1e6).toFixed(1)} MB above idle`);
+  await eventually("nothing left of the bad one", () => !scratch.has("bad"));
+});
