@@ -21,6 +21,8 @@ const SMALL_FILES: usize = 20_000;
 const UPLOADS: usize = 4;
 /// How long health is watched a round.
 const WATCH: Duration = Duration::from_secs(3);
+/// How often it is asked for: longer than one answer takes then, or each would wait for those before.
+const ASKED_EVERY: Duration = Duration::from_millis(20);
 
 /// A directory of the bench's own; removed with all it holds.
 struct Place(PathBuf);
@@ -182,7 +184,7 @@ fn health_beside_uploads(
                     })
                 })
                 .collect();
-            let times = health::watch(daemon, WATCH);
+            let times = health::watch(daemon, WATCH, ASKED_EVERY);
             stop.store(true, Ordering::Relaxed);
             for upload in uploads {
                 upload.join().map_err(|_| "an upload panicked")??;

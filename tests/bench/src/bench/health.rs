@@ -35,7 +35,7 @@ pub fn p99_under_load(daemon: &Daemon, span: Duration, round: usize) -> Outcome<
                 })
             })
             .collect();
-        let watcher = scope.spawn(move || watch(daemon, span));
+        let watcher = scope.spawn(move || watch(daemon, span, EVERY));
         let times = watcher.join().map_err(|_| "the watcher panicked")?;
         stop.store(true, Ordering::Relaxed);
         for client in clients {
@@ -58,8 +58,9 @@ fn wait_for_no_processor() {
     }
 }
 
-/// Times of health in milliseconds over `span`, each counted from when it was due.
-pub fn watch(daemon: &Daemon, span: Duration) -> Outcome<Vec<f64>> {
+/// Times of health in milliseconds over `span`, asked for every so often and
+/// counted from when each was due.
+pub fn watch(daemon: &Daemon, span: Duration, every: Duration) -> Outcome<Vec<f64>> {
     wait_for_no_processor();
     let mut client = daemon.client()?;
     let begin = Instant::now();
@@ -69,7 +70,7 @@ pub fn watch(daemon: &Daemon, span: Duration) -> Outcome<Vec<f64>> {
         thread::sleep(due.saturating_duration_since(Instant::now()));
         client.expect("GET", "/v1/health", None)?;
         times.push(due.elapsed().as_secs_f64() * 1e3);
-        due += EVERY;
+        due += every;
     }
     Ok(times)
 }
