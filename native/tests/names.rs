@@ -105,7 +105,7 @@ fn member() -> impl Strategy<Value = (EntryType, String, String)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(3000))]
+    #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
     fn what_is_accepted_is_extracted_and_leads_nowhere_out(
