@@ -89,7 +89,7 @@ Deno.test({
   ignore: !mayGoFirst(),
 }, async () => {
   await using daemon = await Daemon.bootstrapped({ through: ["setsid"] });
-  match(Deno.readTextFileSync(`/proc/${daemon.pid}/autogroup`), /nice -20$/m);
+  match(Deno.readTextFileSync(`/proc/${daemon.pid}/autogroup`), /nice -6$/m);
   const said = await daemon.outcome(await daemon.exec(["cat", AUTOGROUP]));
   match(said.stdout, /nice 0$/m);
 });
