@@ -119,7 +119,8 @@ Deno.test("SIGTERM stops an extraction between two members, and the answer and t
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
   const root = scratch.join("root");
-  const answer = putTar(daemon, root, small(40_000));
+  // So many that they take longer than the second that streams have for their exits.
+  const answer = putTar(daemon, root, small(90_000));
   await eventually("the first member", () => {
     try {
       return names(root).length > 0;
