@@ -96,18 +96,18 @@ export class Registry implements Disposable {
 
   /** Every exec and who lives in its group. */
   async procs(): Promise<ProcGroup[]> {
+    // Before the pass: what a leader left behind when it ended is then found by it, and a command that starts
+    // meanwhile is not told to have no process.
+    const seen = this.#execs().map((exec) => ({ exec, facts: exec.facts }));
     const members = await liveMembers(this.#core);
-    return this.#execs().map((exec) => {
-      const { pid, startedAt, exited } = exec.facts;
-      return {
-        exec_id: exec.id,
-        pgid: pid,
-        started_at: startedAt,
-        child_exited: exited,
-        reap: exec.reap,
-        pids: members.get(exec.native.id) ?? [],
-      };
-    });
+    return seen.map(({ exec, facts }) => ({
+      exec_id: exec.id,
+      pgid: facts.pid,
+      started_at: facts.startedAt,
+      child_exited: facts.exited,
+      reap: exec.reap,
+      pids: members.get(exec.native.id) ?? [],
+    }));
   }
 
   /** Whether polls are held no longer. */

@@ -37,6 +37,18 @@ Deno.test("execs are listed in registry order, in every phase", async () => {
   deepStrictEqual(procs.map(({ reap }) => reap), Array(7).fill(false));
 });
 
+Deno.test("what a leader left behind is listed as soon as its exit is", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  for (let times = 0; times < 80; times++) {
+    const id = await daemon.exec("sleep 100 >/dev/null 2>&1 & exit 0");
+    // No pause between looks: the exit is to be seen at the first moment.
+    let group = await daemon.group(id);
+    while (!group.child_exited) group = await daemon.group(id);
+    strictEqual(group.pids.length, 1, `at ${times}`);
+    await daemon.kill(id);
+  }
+});
+
 Deno.test("an exec that finished with nothing left behind lists no pids, though its zombie is kept", async () => {
   await using daemon = await Daemon.bootstrapped();
   const id = await daemon.exec("true");
