@@ -81,6 +81,7 @@ fn live_group(stat: &[u8]) -> Option<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::process::CommandExt;
 
     const TAIL: &str = "-1 4194304 1 0 0 0 0 0 0 0 20 0";
 
@@ -98,13 +99,16 @@ mod tests {
     }
 
     #[test]
-    fn this_very_process_is_listed_in_its_group() {
-        let own = rustix::process::getpid().as_raw_nonzero().get();
-        let group = rustix::process::getpgrp().as_raw_nonzero().get();
+    fn a_child_is_listed_in_its_group() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let pid = child.id() as i32;
         let members = live_processes().unwrap();
-        assert!(members.contains(&Member {
-            pid: own,
-            pgid: group
-        }));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(members.contains(&Member { pid, pgid: pid }));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use rustix::process::{Resource, Rlimit, getpid, getrlimit, getsid, setrlimit, setsid};
+use rustix::process::{Resource, Rlimit, getpid, getrlimit, setrlimit, setsid};
 
 const OOM_FILE: &str = "/proc/self/oom_score_adj";
 /// The kernel's value for "never".
@@ -46,9 +46,17 @@ fn take_share() {
     if own.is_init() {
         let _ = setsid();
     }
-    if getsid(None) == Ok(own) {
+    if session() == own.as_raw_nonzero().get() {
         let _ = fs::write(SHARE_FILE, SHARE);
     }
+}
+
+/// 0 for a session whose leader is outside this PID namespace, which rustix's `getsid` takes to be
+/// impossible.
+#[allow(unsafe_code)]
+fn session() -> i32 {
+    // SAFETY: getsid demands nothing; 0 means the calling process.
+    unsafe { libc::getsid(0) }
 }
 
 fn take_oom_score() -> Option<Vec<u8>> {
@@ -69,4 +77,36 @@ fn take_descriptors() -> Option<[u64; 2]> {
     };
     setrlimit(Resource::Nofile, wanted).ok()?;
     Some([current.unwrap_or(hard), hard])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    const INSIDE: &str = "GUESTD_TEST_OUTSIDE_SESSION";
+
+    #[test]
+    fn a_session_led_from_outside_the_pid_namespace_is_left_as_it_is() {
+        if std::env::var_os(INSIDE).is_some() {
+            take_share();
+            assert_eq!(session(), 0);
+            return;
+        }
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: a PID namespace needs root");
+            return;
+        }
+        // The test is the namespace's second process: its first leads a session of its own.
+        let name = "process::standing::tests::a_session_led_from_outside_the_pid_namespace_is_left_as_it_is";
+        let status = Command::new("unshare")
+            .args(["--pid", "--fork", "--kill-child", "sh", "-c"])
+            .arg("\"$0\" --exact \"$1\"; exit $?")
+            .arg(std::env::current_exe().unwrap())
+            .arg(name)
+            .env(INSIDE, "1")
+            .status()
+            .unwrap();
+        assert!(status.success(), "inside: {status}");
+    }
 }
