@@ -2,13 +2,14 @@ import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
 import { transfer, TransferError, TransferStatus } from "./transfer.ts";
 
-/** What one reading of a file gives at most, in bytes. */
-const FILE_CHUNK_BYTES = 256 * 1024;
-/** What one reading of a tree gives at most, in bytes: a wake is dear beside so many small files. */
-const TREE_CHUNK_BYTES = 1024 * 1024;
+/**
+ * What one reading gives at most, in bytes: below what the allocator maps anew each time, whose pages would cost more
+ * than what is put into them.
+ */
+const CHUNK_BYTES = 120 * 1024;
 
-/** What opening gives at most: one more, so that what fits into a chunk is known to be all. */
-const FIRST_BYTES = FILE_CHUNK_BYTES + 1;
+/** What opening gives at most: one more than what is sent with its length if it is all. */
+const FIRST_BYTES = 256 * 1024 + 1;
 
 /** A window of lines, counted from 1 and inclusive. */
 export interface LineRange {
@@ -43,15 +44,14 @@ export interface Opened {
  */
 export class Reader implements Disposable {
   /** What one reading gives at most, in bytes. */
-  readonly chunkBytes: number;
+  readonly chunkBytes: number = CHUNK_BYTES;
   readonly #core: Core;
   readonly #handle: number;
   #closed = false;
 
-  private constructor(core: Core, handle: number, chunkBytes: number) {
+  private constructor(core: Core, handle: number) {
     this.#core = core;
     this.#handle = handle;
-    this.chunkBytes = chunkBytes;
   }
 
   /** Opens a file, whole or a window of its lines, unless `left` comes before. Throws `TransferError`. */
@@ -65,7 +65,6 @@ export class Reader implements Disposable {
     const { first, last } = lines ?? { first: 0n, last: 0n };
     return Reader.#open(
       core,
-      FILE_CHUNK_BYTES,
       left,
       (out, token) =>
         core.symbols.guestd_file_open(name, name.length, first, last, out, out.length, token),
@@ -83,7 +82,6 @@ export class Reader implements Disposable {
     const [members, bytes] = [BigInt(limits.members), BigInt(limits.bytes)];
     return Reader.#open(
       core,
-      TREE_CHUNK_BYTES,
       left,
       (out, token) =>
         core.symbols.guestd_tree_open(name, name.length, members, bytes, out, out.length, token),
@@ -118,14 +116,13 @@ export class Reader implements Disposable {
 
   static async #open(
     core: Core,
-    chunkBytes: number,
     left: AbortSignal,
     start: (out: Uint8Array<ArrayBuffer>, token: number) => number,
   ): Promise<Opened> {
     const out = new Uint8Array(FIRST_BYTES);
     let handle = 0;
     const opened = transfer(core, (token) => handle = start(out, token));
-    const reader = new Reader(core, handle, chunkBytes);
+    const reader = new Reader(core, handle);
     // At once: a search for a line, or the measuring of a tree, may take any time.
     const close = (): void => reader[Symbol.dispose]();
     left.addEventListener("abort", close);
