@@ -120,6 +120,7 @@ export class Daemon {
     this.#files = new Files({
       core: this.#core,
       limits,
+      localPort: () => this.#listener.port,
       spoolDir: config.spoolDir,
       reserveBytes: config.diskReserveBytes,
       log,

@@ -11,6 +11,7 @@
 //! - `reactor`  one thread that owns all pipes, pidfds and timers
 //! - `process`  spawning, captured output, the stream's ring, groups
 //! - `procfs`   one pass over /proc
+//! - `caller`   a caller's connection, found among the process's own
 //! - `file`, `tar`  files and trees on their way in and out
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `tunnel`   a WebSocket relayed to a TCP port of the guest, and who may
@@ -18,6 +19,7 @@
 //! - `disk`, `jobs`, `clock`, `stderr`  free space, slow calls, time, the log
 
 pub mod abi;
+pub mod caller;
 pub mod clock;
 pub mod core;
 pub mod disk;

@@ -2,6 +2,8 @@ import type { Limits } from "../contract/limits.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
 import { type LineRange, Reader, type TreeLimits } from "../native/reader.ts";
+import { TransferError, TransferStatus } from "../native/transfer.ts";
+import type { CallerEnds } from "../native/tunnel.ts";
 import { Upload, type UploadSettings } from "../native/upload.ts";
 import { type Download, download } from "./download.ts";
 import {
@@ -20,14 +22,29 @@ export interface FilesOptions extends UploadSettings {
   readonly core: Core;
   /** Limits in force. */
   readonly limits: Limits;
+  /** The port that callers connect to. */
+  readonly localPort: () => number;
   /** Where failures of the disk are logged. */
   readonly log: Log;
 }
+
+/** What is known of the connection that a request came on. */
+export interface Connection {
+  /** The caller's end. */
+  readonly remote: Deno.NetAddr;
+  /** Bytes that the server has sent on it if it speaks HTTP/1; undefined if it surely does. */
+  readonly sent: number | undefined;
+}
+
+/** What became of a body's rest: it could not be had from the connection and is still there, or ended early. */
+export type Received = "complete" | "unavailable" | "lost";
 
 /** Something that takes the bytes of a request's body. */
 export interface Sink {
   /** Writes bytes; gives them back when they may be used again. Throws a `PlainRefusal`. */
   write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
+  /** Writes what is left of a body in the caller's connection. Throws a `PlainRefusal`. */
+  receive(left: number, connection: Connection): Promise<Received>;
   /** All bytes are there: puts them in their place. Throws a `PlainRefusal`, and leaves nothing. */
   finish(): Promise<void>;
   /** Gives up; ends when nothing is left. */
@@ -123,6 +140,11 @@ export class Files {
     this.transfers.add(stop);
     return {
       write: (bytes) => refusingTransfers(statuses, log, upload.write(bytes)),
+      receive: async (left, { remote: { hostname, port }, sent }): Promise<Received> => {
+        const caller = { hostname, port, localPort: this.#options.localPort() };
+        const received = receive(upload, caller, left, sent);
+        return await refusingTransfers(statuses, log, received);
+      },
       finish: async (): Promise<void> => {
         // Whoever has sent everything may leave: what was begun with all of it is carried out.
         left.removeEventListener("abort", stop);
@@ -138,5 +160,19 @@ export class Files {
         await upload.abort();
       },
     };
+  }
+}
+
+async function receive(
+  upload: Upload,
+  caller: CallerEnds,
+  left: number,
+  sent: number | undefined,
+): Promise<Received> {
+  try {
+    return await upload.receive(caller, left, sent) ? "complete" : "unavailable";
+  } catch (error) {
+    if (error instanceof TransferError && error.status === TransferStatus.lost) return "lost";
+    throw error;
   }
 }

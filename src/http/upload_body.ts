@@ -1,4 +1,5 @@
 import { PlainRefusal } from "../contract/refusal.ts";
+import type { Connection, Received } from "../files/files.ts";
 import { BodyLost, declaredLength } from "./body.ts";
 
 /** How much is collected before it is handed on, in bytes. */
@@ -41,16 +42,25 @@ export class BufferShare {
 /** How many uploads at a time get large buffers. */
 const LARGE_UPLOADS = 4;
 
+/** How much of a body must be left for it to be worth to hand the connection over, in bytes. */
+const HANDED_OVER_BYTES = 1024 * 1024;
+/** How much is asked for before: more than Deno's server has read behind a head, in bytes. */
+const FIRST_BYTES = 256 * 1024;
+
 /** What takes a body's bytes. */
 export interface BodySink {
   /** Takes bytes, and gives them back when they may be used again. */
   write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
+  /** Takes what is left of the body from the connection, if it can. */
+  receive(left: number, connection: Connection): Promise<Received>;
   /** There will be no more, and what was taken is worth nothing. */
   abort(): Promise<void>;
 }
 
 /** How a body is read. */
 export interface BodyReading {
+  /** Where it comes from. */
+  readonly connection: Connection;
   /** Where its buffers come from. */
   readonly share: BufferShare;
   /** Called with what stops the reading; the body then counts as lost. */
@@ -63,33 +73,38 @@ export function refuseDeclared(request: Request, maxBytes: number): void {
 }
 
 /**
- * Hands a request's body to `sink`, through a few buffers that go round: the bytes are copied into
- * them once and the peer waits while all are on their way. Throws 413 as soon as there are more
- * than `maxBytes`, {@link BodyLost}, and what `write` throws; then the sink was aborted and nothing is under way.
+ * Hands a request's body to `sink`, which may take the rest of a large one from the connection. What comes this way goes
+ * through a few buffers: the bytes are copied into them once and the peer waits while all are on their way. Throws 413
+ * as soon as there are more than `maxBytes`, {@link BodyLost}, and what `sink` throws; then the sink was aborted and
+ * nothing is under way.
  */
 export async function pumpBody(
   request: Request,
   maxBytes: number,
   sink: BodySink,
-  { share, onStop }: BodyReading,
+  { connection, share, onStop }: BodyReading,
 ): Promise<void> {
   if (request.body === null) return;
-  using buffers = share.take();
-  // One byte more than a small body has, so that its end is seen at once.
-  const bufferBytes = Math.min(buffers.bytes, (declaredLength(request) ?? buffers.bytes) + 1);
+  const declared = declaredLength(request);
   const chunked = request.headers.has("transfer-encoding");
   const source = chunked
     ? sourceOf(request.body, CHUNKED_STEP_BYTES, CHUNKED_STEP_BYTES)
-    : sourceOf(request.body, 1, bufferBytes);
+    : sourceOf(request.body, 1, CHUNK_BYTES);
   onStop(() => source.cancel());
   const writing: Promise<Uint8Array<ArrayBuffer>>[] = [];
-  let made = 0;
-  let received = 0;
   try {
+    let received = 0;
+    if (!chunked && declared !== undefined) {
+      received = await handOver(source, declared, sink, connection);
+      if (received === declared) return;
+    }
+    using buffers = share.take();
+    // One byte more than a small body has, so that its end is seen at once.
+    const bufferBytes = Math.min(buffers.bytes, (declared ?? buffers.bytes) + 1);
     for (let ended = false; !ended;) {
-      const another = made < buffers.count;
-      const buffer = another ? new ArrayBuffer(bufferBytes) : await returned(writing, bufferBytes);
-      made++;
+      const buffer = writing.length < buffers.count
+        ? new ArrayBuffer(bufferBytes)
+        : await returned(writing, bufferBytes);
       const { chunk, done } = await source.fill(buffer, maxBytes - received + 1);
       ended = done;
       received += chunk.length;
@@ -107,6 +122,31 @@ export async function pumpBody(
     await Promise.allSettled([sink.abort(), ...writing]);
     throw error;
   }
+}
+
+/**
+ * Has the sink take a large body from the connection, behind what the server has read of it. Returns how much of it was
+ * taken: all, or as much as went this way before it was known that the rest must, too. Throws {@link BodyLost}.
+ */
+async function handOver(
+  source: Source,
+  declared: number,
+  sink: BodySink,
+  connection: Connection,
+): Promise<number> {
+  let received = 0;
+  while (source.read !== undefined && declared - received >= HANDED_OVER_BYTES) {
+    const { chunk, done } = await source.read(new ArrayBuffer(FIRST_BYTES));
+    received += chunk.length;
+    await sink.write(chunk);
+    if (done) break;
+    // Deno gives what was asked for, or all that it has read.
+    if (chunk.length === FIRST_BYTES) continue;
+    const rest = await sink.receive(declared - received, connection);
+    if (rest === "lost") throw new BodyLost();
+    return rest === "complete" ? declared : received;
+  }
+  return received;
 }
 
 /** The buffer that was handed on first, once it was given back. */
@@ -127,6 +167,8 @@ interface Filled {
 
 /** Where a body's bytes come from. */
 interface Source {
+  /** Reads once, where the body is still arriving. Throws {@link BodyLost}. */
+  read?(buffer: ArrayBuffer): Promise<Filled>;
   /**
    * Fills a buffer, more or less, and gives it back; at once when there are `enough` bytes. Throws
    * {@link BodyLost}.
@@ -148,6 +190,11 @@ function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number)
     return chunkSource(body.getReader());
   }
   return {
+    async read(buffer): Promise<Filled> {
+      const { done, value } = await orLost(reader.read(new Uint8Array(buffer)));
+      if (value === undefined) throw new BodyLost();
+      return { chunk: value, done };
+    },
     async fill(buffer, enough): Promise<Filled> {
       let held = buffer;
       let filled = 0;

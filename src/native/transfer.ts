@@ -11,6 +11,7 @@ export const TransferStatus = {
   overLimit: 10_005,
   refused: 10_006,
   cancelled: 10_007,
+  lost: 10_008,
 } as const;
 
 /** Number of ENOENT: it is not there. */

@@ -1,5 +1,6 @@
 import type { Core } from "./core.ts";
 import type { TreeLimits } from "./reader.ts";
+import type { CallerEnds } from "./tunnel.ts";
 import { transfer, TransferError, TransferStatus } from "./transfer.ts";
 
 /** Where bodies go that cannot lie beside their target, and what must stay free. */
@@ -77,6 +78,31 @@ export class Upload {
       (token) => symbols.guestd_upload_write(this.#handle, bytes, bytes.length, token),
     );
     return bytes;
+  }
+
+  /**
+   * Writes the `left` bytes of a body that are still in the caller's connection, unless that speaks HTTP/2 or is not
+   * found; true if it did. `sent` is what the server has sent on it if it speaks HTTP/1, undefined if it surely does.
+   * Throws `TransferError`.
+   */
+  async receive(caller: CallerEnds, left: number, sent: number | undefined): Promise<boolean> {
+    const { symbols } = this.#core;
+    const host = new TextEncoder().encode(caller.hostname);
+    const written = await transfer(
+      this.#core,
+      (token) =>
+        symbols.guestd_upload_receive(
+          this.#handle,
+          host,
+          host.length,
+          caller.port,
+          caller.localPort,
+          sent ?? -1,
+          BigInt(left),
+          token,
+        ),
+    );
+    return written === left;
   }
 
   /**

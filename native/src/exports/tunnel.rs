@@ -1,12 +1,9 @@
 //! Tunnels.
 #![allow(unsafe_code)]
 
-use std::net::{IpAddr, SocketAddr};
-
-use super::with_core;
+use super::{ends, with_core};
 use crate::abi::{BAD_LAYOUT, bytes};
 use crate::tunnel::engine::Purpose;
-use crate::tunnel::socket::{Ends, plain};
 
 /// Takes over the caller's connection that has these ends: the caller's address as text and port,
 /// and this end's port. `purpose` is 0 to relay to `port` of the guest, 1 to relay once the caller
@@ -28,20 +25,10 @@ pub unsafe extern "C" fn guestd_tunnel_open(
     // SAFETY: bytes demands what this function demands of its caller.
     let host = unsafe { bytes(host, len) };
     with_core(|core| {
-        // An IPv6 address may name its scope, which counts for nothing here.
-        let address = std::str::from_utf8(host)
-            .ok()
-            .and_then(|text| text.split('%').next());
-        let ip: Option<IpAddr> = address.and_then(|text| text.parse().ok());
-        let ports = (
-            u16::try_from(host_port),
-            u16::try_from(local_port),
-            u16::try_from(port),
-        );
-        let (Some(ip), (Ok(host_port), Ok(local_port), Ok(port))) = (ip, ports) else {
+        let (Some(caller), Ok(port)) = (ends(host, host_port, local_port), u16::try_from(port))
+        else {
             return BAD_LAYOUT;
         };
-        let peer = plain(SocketAddr::new(ip, host_port));
         let purpose = match (purpose, core.tunnels.keys()) {
             (0, _) => Purpose::Relay(port),
             (1, Some(keys)) => Purpose::Prove(port, keys),
@@ -49,7 +36,7 @@ pub unsafe extern "C" fn guestd_tunnel_open(
             (2, _) => Purpose::Refuse,
             _ => return BAD_LAYOUT,
         };
-        match core.tunnels.open(Ends { peer, local_port }, purpose, token) {
+        match core.tunnels.open(caller, purpose, token) {
             Ok(id) => id as i32,
             Err(errno) => -errno.raw_os_error(),
         }

@@ -49,7 +49,6 @@ struct Shared {
     name: &'static str,
     cap: usize,
     lane_cap: usize,
-    nice: i32,
 }
 
 /// Threads that start when there is work for them and end when there is none. A job is a piece of
@@ -60,8 +59,7 @@ pub struct Crew(Arc<Shared>);
 
 impl Crew {
     /// A crew of at most `cap` threads, `lane_cap` of them for one lane; none of them started.
-    /// `nice` is how far they stand back behind the thread that answers requests.
-    pub fn new(name: &'static str, cap: usize, lane_cap: usize, nice: i32) -> Self {
+    pub fn new(name: &'static str, cap: usize, lane_cap: usize) -> Self {
         let (state, filled) = Default::default();
         Self(Arc::new(Shared {
             state,
@@ -69,7 +67,6 @@ impl Crew {
             name,
             cap,
             lane_cap,
-            nice,
         }))
     }
 
@@ -143,9 +140,6 @@ impl Shared {
     }
 
     fn work(self: &Arc<Self>) {
-        // Of this thread alone. Copying megabytes must not keep the thread that answers from its
-        // processor; a writer that falls behind slows its own upload only.
-        let _ = rustix::process::nice(self.nice);
         let mut state = self.lock();
         loop {
             if let Some((lane, job)) = state.ready.pop_front() {
@@ -220,7 +214,7 @@ mod tests {
 
     #[test]
     fn jobs_that_hang_take_no_thread_from_others_until_the_cap_is_reached() {
-        let crew = Crew::new("test", 3, 3, 0);
+        let crew = Crew::new("test", 3, 3);
         let hung = hang(&crew, 1, 2, 2);
         for _ in 0..100 {
             done(&crew, 1).recv().unwrap();
@@ -231,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_lane_that_hangs_stops_no_other_and_all_its_jobs_run_in_the_end() {
-        let crew = Crew::new("test", 3, 2, 0);
+        let crew = Crew::new("test", 3, 2);
         let hung = hang(&crew, 1, 50, 2);
         let last = done(&crew, 1);
         for _ in 0..100 {
@@ -253,7 +247,7 @@ mod tests {
             (!ended).then(|| (1, Job::new(move || endless(end))))
         }
         for caps in [(2, 2), (1, 1)] {
-            let crew = Crew::new("test", caps.0, caps.1, 0);
+            let crew = Crew::new("test", caps.0, caps.1);
             let mut ends = Vec::new();
             for _ in 0..4 {
                 let (end, is_ended) = channel();
@@ -267,7 +261,7 @@ mod tests {
 
     #[test]
     fn what_is_beyond_the_cap_waits_and_a_panic_costs_no_thread() {
-        let crew = Crew::new("test", 1, 1, 0);
+        let crew = Crew::new("test", 1, 1);
         let (done, is_done) = channel();
         crew.run(1, job(|| panic!("expected by this test")));
         for number in 0..10 {

@@ -21,6 +21,8 @@ pub const OVER_LIMIT: i32 = 10_005;
 pub const REFUSED: i32 = 10_006;
 /// The handle was closed meanwhile.
 pub const CANCELLED: i32 = 10_007;
+/// The connection ended before the body did.
+pub const LOST: i32 = 10_008;
 
 /// Why a transfer failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

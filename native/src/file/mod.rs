@@ -4,8 +4,11 @@
 //! - `stamp`  whether a file changed
 //! - `target`, `temp`, `parents`, `reserve`  where an upload goes and what it leaves alone
 //! - `reader`, `upload`  a transfer under way, step by step
+//! - `body`, `arrivals`  what is left of a request's body, and who has to wait for it
 //! - `crew`, `strand`, `ticket`  the threads, the order of the steps, their completion
 
+pub mod arrivals;
+pub mod body;
 pub mod crew;
 pub mod failure;
 pub mod parents;

@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn jobs_run_in_order_and_go_on_after_a_panic() {
-        let crew = Crew::new("test", 4, 4, 0);
+        let crew = Crew::new("test", 4, 4);
         let strand = Strand::new(Vec::new());
         let (done, is_done) = channel();
         for number in 0..1000 {
@@ -174,7 +174,7 @@ mod tests {
         let strand = Strand::new(0);
         strand.inbox().running = true;
         let turn = Turn(Arc::clone(&strand), false);
-        let crew = Crew::new("test", 1, 1, 0);
+        let crew = Crew::new("test", 1, 1);
         let (dropped, is_dropped) = channel::<()>();
         strand.run(&crew, move |_| drop(dropped));
         drop(turn);
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn a_strand_that_always_has_a_next_job_keeps_no_thread_from_others() {
-        let crew = Crew::new("test", 1, 1, 0);
+        let crew = Crew::new("test", 1, 1);
         let busy = Strand::new(());
         let (end, is_ended) = channel::<()>();
         busy.run_in_steps(&crew, move |_| match is_ended.try_recv() {
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_has_not_begun_can_be_dropped_while_what_has_begun_hangs() {
-        let crew = Crew::new("test", 1, 1, 0);
+        let crew = Crew::new("test", 1, 1);
         let strand = Strand::new(());
         let (started, is_started) = channel();
         let (release, released) = channel::<()>();

@@ -4,6 +4,9 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::io::Errno;
+
+use super::arrivals::Arrivals;
 use super::crew::Crew;
 use super::reader::Reader;
 use super::ticket::{Texts, Ticket};
@@ -17,8 +20,6 @@ const CREW: usize = 32;
 /// what is meant for others only when others hang, too.
 const READERS_OF_ONE: usize = 20;
 const WRITERS_OF_ONE: usize = 8;
-/// A peer can send faster than any disk takes, so writers always find something to do.
-const WRITERS_NICE: i32 = 10;
 
 /// Invariant: a handle is in one of the tables from the opening until it is closed or finished.
 pub struct Transfers {
@@ -26,6 +27,8 @@ pub struct Transfers {
     pub readers: Crew,
     /// Runs the steps of uploads.
     pub writers: Crew,
+    /// Whom uploads wait for.
+    pub arrivals: Arrivals,
     wake: Arc<Wake>,
     texts: Texts,
     reads: Mutex<HashMap<u32, Arc<Reader>>>,
@@ -35,17 +38,18 @@ pub struct Transfers {
 
 impl Transfers {
     /// No transfer, no thread.
-    pub fn new(wake: Arc<Wake>) -> Self {
+    pub fn new(wake: Arc<Wake>) -> Result<Self, Errno> {
         let (texts, reads, uploads, next) = Default::default();
-        Self {
-            readers: Crew::new("guestd-read", CREW, READERS_OF_ONE, 0),
-            writers: Crew::new("guestd-write", CREW, WRITERS_OF_ONE, WRITERS_NICE),
+        Ok(Self {
+            arrivals: Arrivals::new()?,
+            readers: Crew::new("guestd-read", CREW, READERS_OF_ONE),
+            writers: Crew::new("guestd-write", CREW, WRITERS_OF_ONE),
             wake,
             texts,
             reads,
             uploads,
             next,
-        }
+        })
     }
 
     /// The promise to complete `token`.

@@ -1,13 +1,16 @@
 //! An upload under way: something that empties the buffers that TypeScript lends.
 
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use super::arrivals::Arrivals;
+use super::body::{Body, Source, Turn, end_reading};
 use super::crew::{Crew, Lane};
 use super::failure::{CANCELLED, Failure};
 use super::reserve::Reserve;
-use super::strand::Strand;
+use super::strand::{Step, Strand};
 use super::target::Target;
 use super::ticket::Ticket;
 use super::write_all;
@@ -62,12 +65,22 @@ enum State {
 pub struct Upload {
     strand: Arc<Strand<State>>,
     stopped: Arc<AtomicBool>,
+    /// What its bytes are read from, while they are.
+    socket: Mutex<Option<Arc<OwnedFd>>>,
 }
 
 impl Default for Upload {
     fn default() -> Self {
-        let (strand, stopped) = (Strand::new(State::Unopened), Arc::default());
-        Self { strand, stopped }
+        let (strand, stopped, socket) = (
+            Strand::new(State::Unopened),
+            Arc::default(),
+            Mutex::default(),
+        );
+        Self {
+            strand,
+            stopped,
+            socket,
+        }
     }
 }
 
@@ -99,6 +112,72 @@ impl Upload {
         });
     }
 
+    /// Writes the rest of a body, read from its socket. Ends `ticket` with how much that was: 0 where
+    /// it cannot be had so and nothing of it was read.
+    pub fn receive(
+        self: &Arc<Self>,
+        crew: &Crew,
+        arrivals: &Arrivals,
+        source: Source,
+        ticket: Ticket,
+    ) {
+        let (upload, receiving) = (Arc::clone(self), (crew.clone(), arrivals.clone()));
+        self.strand.run(crew, move |_| match Body::take(source) {
+            None => ticket.end(Ok(0)),
+            Some(body) => {
+                upload.read_from(Some(body.socket()));
+                upload.go_on(receiving, body, ticket);
+            }
+        });
+    }
+
+    fn go_on(self: &Arc<Self>, receiving: (Crew, Arrivals), body: Body, ticket: Ticket) {
+        let upload = Arc::clone(self);
+        let crew = receiving.0.clone();
+        let mut under_way = Some((receiving, body, ticket));
+        self.strand.run_in_steps(&crew, move |state| {
+            let Some((receiving, mut body, ticket)) = under_way.take() else {
+                return Step::Done;
+            };
+            let turn = match state {
+                State::Staged(staged) => body.turn(|bytes| staged.write(bytes)),
+                _ => Err(state.over()),
+            };
+            match turn {
+                Ok(Turn::More) => {
+                    under_way = Some((receiving, body, ticket));
+                    return Step::Again;
+                }
+                Ok(Turn::Dry) => {
+                    let (upload, socket) = (Arc::clone(&upload), Arc::clone(body.socket()));
+                    let arrivals = receiving.1.clone();
+                    arrivals.wait(&socket, move || upload.go_on(receiving, body, ticket));
+                }
+                Ok(Turn::Complete) => {
+                    // Deno's server does not know that it was read, and would wait for it.
+                    end_reading(body.socket());
+                    upload.read_from(None);
+                    ticket.end(Ok(body.length() as i64));
+                }
+                Err(failure) => {
+                    upload.read_from(None);
+                    ticket.end(state.settle(Err(failure)));
+                }
+            }
+            Step::Done
+        });
+    }
+
+    fn read_from(&self, socket: Option<&Arc<OwnedFd>>) {
+        let mut place = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
+        *place = socket.cloned();
+        if let Some(socket) = socket
+            && self.stopped.load(Ordering::Relaxed)
+        {
+            end_reading(socket);
+        }
+    }
+
     /// Ends it by `finish`, which gets everything that was written, and what is set when it is to end
     /// soon.
     pub fn finish(
@@ -122,6 +201,9 @@ impl Upload {
     /// `ticket` ends when nothing more is done.
     pub fn abort(&self, crew: &Crew, ticket: Ticket) {
         self.stopped.store(true, Ordering::Relaxed);
+        if let Some(socket) = &*self.socket.lock().unwrap_or_else(PoisonError::into_inner) {
+            end_reading(socket);
+        }
         if self.strand.clear() && !matches!(*self.strand.state(), State::Staged(_)) {
             return ticket.end(Ok(0));
         }

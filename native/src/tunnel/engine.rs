@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::context::Context;
 use super::noise::Keys;
 use super::relay::Relay;
-use super::socket::{self, Ends};
+use crate::caller::{self, Ends};
 use crate::clock::boottime_ns;
 use crate::scrub::wipe_stack;
 use crate::wake::Wake;
@@ -106,7 +106,7 @@ impl Tunnels {
     /// `token` with an [`End`].
     pub fn open(&self, caller: Ends, purpose: Purpose, token: u32) -> Result<u32, Errno> {
         let mailbox = self.running()?;
-        let caller = socket::find(caller)?;
+        let caller = caller::find(caller)?;
         let id = loop {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed) & (u32::MAX >> 1);
             if id != 0 {

@@ -23,11 +23,12 @@ export type FileRoutes = Pick<Handlers, "file_read" | "file_write" | "tar_read" 
 export function fileRoutes({ files, maxBodyBytes }: FileRoutesOptions): FileRoutes {
   const share = new BufferShare();
 
-  async function take({ request }: Call, sink: Sink): Promise<Response> {
+  async function take({ request, info }: Call, sink: Sink): Promise<Response> {
     let stop: () => void = () => {};
     try {
       await pumpBody(request, maxBodyBytes, sink, {
         share,
+        connection: { remote: info.remoteAddr as Deno.NetAddr, sent: sentBefore(request) },
         onStop(stopping): void {
           stop = stopping;
           files.transfers.add(stop);
@@ -66,6 +67,15 @@ export function fileRoutes({ files, maxBodyBytes }: FileRoutesOptions): FileRout
       return await take(call, await files.writeTree(path, call.request.signal));
     },
   };
+}
+
+/**
+ * What Deno's server has sent before this request, in bytes, if it came by HTTP/1: undefined for one that cannot have
+ * come otherwise. HTTP/2 knows no `connection`, and its server speaks first.
+ */
+function sentBefore({ headers }: Request): number | undefined {
+  if (headers.has("connection")) return undefined;
+  return headers.has("expect") ? "HTTP/1.1 100 Continue\r\n\r\n".length : 0;
 }
 
 function answer(type: string, { body, length }: Download): Response {

@@ -20,6 +20,10 @@ export const FILE_SYMBOLS = {
     result: "i32",
   },
   guestd_upload_write: { parameters: ["u32", "buffer", "u32", "u32"], result: "i32" },
+  guestd_upload_receive: {
+    parameters: ["u32", "buffer", "u32", "u32", "u32", "i32", "u64", "u32"],
+    result: "i32",
+  },
   guestd_upload_finish: { parameters: ["u32", "u64", "u64", "u32"], result: "i32" },
   guestd_upload_abort: { parameters: ["u32", "u32"], result: "i32" },
   guestd_failure_take: { parameters: ["u32", "buffer", "u32"], result: "i32" },

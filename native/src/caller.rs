@@ -1,0 +1,138 @@
+//! The connection of a caller, found among this process's own: Deno's server does not hand it out.
+#![allow(unsafe_code)]
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, getpeername, getsockname, recv};
+
+/// The two ends of a connection as they are looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ends {
+    /// The other end.
+    pub peer: SocketAddr,
+    /// The port of this end.
+    pub local_port: u16,
+}
+
+/// A second descriptor of the one connection with these ends. `ENOENT` if there is none, `EEXIST`
+/// if there are two: a caller may use one port of its own towards two addresses of this machine.
+pub fn find(ends: Ends) -> Result<OwnedFd, Errno> {
+    let mut found: Option<OwnedFd> = None;
+    for entry in std::fs::read_dir("/proc/self/fd").map_err(|_| Errno::NOENT)? {
+        let name = entry.map_err(|_| Errno::NOENT)?.file_name();
+        let Some(number) = name.to_str().and_then(|name| name.parse().ok()) else {
+            continue;
+        };
+        // The duplicate is a descriptor of this process too, and may have got a number that was
+        // another's when the list was made.
+        if found
+            .as_ref()
+            .is_some_and(|copy| copy.as_raw_fd() == number)
+        {
+            continue;
+        }
+        // SAFETY: borrow_raw demands a descriptor that stays open while borrowed. Another thread
+        // may close this one meanwhile; then the calls below fail or meet another file, which is
+        // why the duplicate is looked at again before it is used.
+        let fd = unsafe { BorrowedFd::borrow_raw(number) };
+        if ends_of(fd) != Some(ends) {
+            continue;
+        }
+        let Ok(copy) = rustix::io::fcntl_dupfd_cloexec(fd, 3) else {
+            continue;
+        };
+        if ends_of(copy.as_fd()) != Some(ends) {
+            continue;
+        }
+        if found.replace(copy).is_some() {
+            return Err(Errno::EXIST);
+        }
+    }
+    found.ok_or(Errno::NOENT)
+}
+
+/// The ends of a connected socket.
+pub fn ends_of(fd: BorrowedFd<'_>) -> Option<Ends> {
+    let peer = getpeername(fd).ok()??;
+    let local = getsockname(fd).ok()?;
+    Some(Ends {
+        peer: plain(SocketAddr::try_from(peer).ok()?),
+        local_port: SocketAddr::try_from(local).ok()?.port(),
+    })
+}
+
+/// An IPv4 address in its IPv6 clothes is the IPv4 address, and scopes do not count.
+pub fn plain(address: SocketAddr) -> SocketAddr {
+    SocketAddr::new(address.ip().to_canonical(), address.port())
+}
+
+/// Reads what is there; `None` when there is nothing now, 0 at the end.
+pub fn read(socket: impl AsFd, out: &mut [u8]) -> Result<Option<usize>, Errno> {
+    loop {
+        match recv(&socket, &mut *out, RecvFlags::DONTWAIT) {
+            Ok((_, count)) => return Ok(Some(count)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Bytes that were sent on a connection, as far as the kernel counts them; `None` where it does not
+/// (before Linux 4.19).
+pub fn sent_bytes(socket: impl AsFd) -> Option<u64> {
+    /// Offset of `tcpi_bytes_sent` in `struct tcp_info`, of include/uapi/linux/tcp.h.
+    const BYTES_SENT: usize = 200;
+    let mut info = [0u8; BYTES_SENT + 8];
+    let mut len = info.len() as libc::socklen_t;
+    // SAFETY: getsockopt writes at most `len` bytes to the address that it is given, and how many
+    // these were to that of `len`; both are of locals that are as large as said.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            info.as_mut_ptr().cast(),
+            &raw mut len,
+        )
+    };
+    if result != 0 || len as usize != info.len() {
+        return None;
+    }
+    info.last_chunk().copied().map(u64::from_ne_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, TcpStream};
+
+    #[test]
+    fn a_connection_is_found_by_its_ends_and_only_while_it_is_the_only_one() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, peer) = listener.accept().unwrap();
+        let local_port = listener.local_addr().unwrap().port();
+        let ends = Ends { peer, local_port };
+        let copy = find(ends).unwrap();
+        // With the duplicate there are two descriptors of it in this process.
+        assert_eq!(find(ends).err(), Some(Errno::EXIST));
+        drop(copy);
+        let other = Ends {
+            local_port: local_port ^ 1,
+            ..ends
+        };
+        assert_eq!(find(other).err(), Some(Errno::NOENT));
+        drop(accepted);
+        assert_eq!(find(ends).err(), Some(Errno::NOENT));
+        drop(caller);
+    }
+
+    #[test]
+    fn an_address_is_the_same_in_ipv6_clothes() {
+        let mapped: SocketAddr = "[::ffff:10.0.0.1]:7".parse().unwrap();
+        assert_eq!(plain(mapped), "10.0.0.1:7".parse().unwrap());
+    }
+}

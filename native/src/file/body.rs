@@ -1,0 +1,203 @@
+//! What is left of a request's body, read from its socket and never seen by TypeScript.
+
+use std::cell::RefCell;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::{Shutdown, shutdown};
+
+use super::failure::{Failure, LOST};
+use crate::caller::{self, Ends};
+
+/// Read at a time, in bytes: what a processor's own cache holds.
+const PIECE_BYTES: usize = 256 << 10;
+/// Most of a turn, in bytes.
+const TURN_BYTES: u64 = 1 << 20;
+/// A sender that is a little slower than the disk is waited for on the spot.
+const MOMENT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
+
+thread_local! {
+    static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+/// How a turn ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// The body is complete.
+    Complete,
+    /// There may be more to read.
+    More,
+    /// There is nothing to read for now.
+    Dry,
+}
+
+/// Where the rest of a body comes from, and how it is known to lie bare in the socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Source {
+    /// The caller's connection.
+    pub caller: Ends,
+    /// Bytes that have yet to come.
+    pub left: u64,
+    /// What the server has sent on the connection before, if it speaks HTTP/1; `None` if it surely does.
+    pub sent: Option<u64>,
+}
+
+/// Invariant: nobody else reads the socket until this is dropped.
+pub struct Body {
+    socket: Arc<OwnedFd>,
+    length: u64,
+    left: u64,
+}
+
+impl Body {
+    /// Takes the rest of a body over. `None` where there is no such connection or it cannot be told from one
+    /// whose bytes are frames of HTTP/2, which begins with some of the server's.
+    pub fn take(source: Source) -> Option<Self> {
+        let socket = caller::find(source.caller).ok()?;
+        if source.sent.is_some() && caller::sent_bytes(&socket) != source.sent {
+            return None;
+        }
+        Some(Self {
+            socket: Arc::new(socket),
+            length: source.left,
+            left: source.left,
+        })
+    }
+
+    /// How much there was to read at first, in bytes.
+    pub fn length(&self) -> u64 {
+        self.length
+    }
+
+    /// What it is read from.
+    pub fn socket(&self) -> &Arc<OwnedFd> {
+        &self.socket
+    }
+
+    /// Hands what has come to `write`, but for what others would wait for.
+    pub fn turn(
+        &mut self,
+        mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
+    ) -> Result<Turn, Failure> {
+        PIECE.with_borrow_mut(|piece| {
+            piece.resize(PIECE_BYTES, 0);
+            let mut moved = 0;
+            while self.left > 0 && moved < TURN_BYTES {
+                let most = piece
+                    .len()
+                    .min(usize::try_from(self.left).unwrap_or(usize::MAX));
+                match caller::read(&self.socket, &mut piece[..most]) {
+                    Ok(Some(0)) | Err(_) => {
+                        return Err(Failure::new(LOST, "Cannot read the body: it ended early"));
+                    }
+                    Ok(Some(count)) => {
+                        write(&piece[..count])?;
+                        self.left -= count as u64;
+                        moved += count as u64;
+                    }
+                    Ok(None) if !self.comes_soon() => return Ok(Turn::Dry),
+                    Ok(None) => {}
+                }
+            }
+            Ok(if self.left == 0 {
+                Turn::Complete
+            } else {
+                Turn::More
+            })
+        })
+    }
+
+    fn comes_soon(&self) -> bool {
+        let mut socket = [PollFd::new(&self.socket, PollFlags::IN)];
+        !matches!(poll(&mut socket, Some(&MOMENT)), Ok(0) | Err(Errno::INTR))
+    }
+}
+
+/// Makes everybody who reads the socket see the end of the body, once what has come is read.
+pub fn end_reading(socket: impl AsFd) {
+    // Fails only if the connection is gone already.
+    let _ = shutdown(socket, Shutdown::Read);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use std::net::{TcpListener, TcpStream};
+
+    /// Both ends of a connection, and what names it.
+    fn connected() -> (TcpStream, TcpStream, Ends) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, peer) = listener.accept().unwrap();
+        let local_port = listener.local_addr().unwrap().port();
+        (caller, accepted, Ends { peer, local_port })
+    }
+
+    fn source(caller: Ends, left: u64, sent: Option<u64>) -> Source {
+        Source { caller, left, sent }
+    }
+
+    /// Turns until the body is dry, complete or lost.
+    fn turns(body: &mut Body, bytes: &mut Vec<u8>) -> Result<Turn, i32> {
+        loop {
+            let turn = body.turn(|piece| {
+                bytes.extend_from_slice(piece);
+                Ok(())
+            });
+            match turn {
+                Ok(Turn::More) => {}
+                turn => return turn.map_err(|failure| failure.status),
+            }
+        }
+    }
+
+    #[test]
+    fn a_body_is_read_to_its_end_and_not_beyond() {
+        let (mut caller, accepted, ends) = connected();
+        let mut body = Body::take(source(ends, 3 << 20, Some(0))).unwrap();
+        let mut bytes = Vec::new();
+        assert_eq!(turns(&mut body, &mut bytes), Ok(Turn::Dry));
+        let sending = std::thread::spawn(move || {
+            caller.write_all(&vec![7; 3 << 20]).unwrap();
+            caller.write_all(b"next").unwrap();
+            caller
+        });
+        while turns(&mut body, &mut bytes) != Ok(Turn::Complete) {}
+        assert_eq!(bytes, vec![7; 3 << 20]);
+        let _caller = sending.join().unwrap();
+        let mut next = [0; 9];
+        while caller::read(&accepted, &mut next) == Ok(None) {}
+        assert_eq!(&next[..4], b"next");
+    }
+
+    #[test]
+    fn a_body_that_ends_early_is_lost() {
+        let (mut caller, _accepted, ends) = connected();
+        let mut body = Body::take(source(ends, 1 << 20, Some(0))).unwrap();
+        caller.write_all(b"some").unwrap();
+        drop(caller);
+        let mut bytes = Vec::new();
+        assert_eq!(turns(&mut body, &mut bytes), Err(LOST));
+        assert_eq!(bytes, b"some");
+    }
+
+    #[test]
+    fn a_connection_on_which_more_was_sent_than_by_http_1_is_left_alone() {
+        let (_caller, mut accepted, ends) = connected();
+        accepted.write_all(&[0; 25]).unwrap();
+        assert!(Body::take(source(ends, 1, Some(0))).is_none());
+        assert!(Body::take(source(ends, 1, Some(25))).is_some());
+        assert!(Body::take(source(ends, 1, None)).is_some());
+        let elsewhere = Ends {
+            local_port: ends.local_port ^ 1,
+            ..ends
+        };
+        assert!(Body::take(source(elsewhere, 1, None)).is_none());
+    }
+}

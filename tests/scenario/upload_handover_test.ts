@@ -1,0 +1,160 @@
+import { ok, strictEqual } from "node:assert/strict";
+import http2 from "node:http2";
+import { text } from "../support/answers.ts";
+import { eventually, within } from "../support/await_event.ts";
+import { Daemon } from "../support/daemon.ts";
+import { fileUrl, putFile } from "../support/files_client.ts";
+import { latin1, type RawConnection, request } from "../support/raw_http.ts";
+import { Scratch } from "../support/scratch.ts";
+import { Tmpfs } from "../support/tmpfs.ts";
+
+const MIB = 1024 * 1024;
+/** Sent before the caller stops, and how much there is in all. */
+const FIRST = 2 * MIB;
+const ALL = 6 * MIB;
+
+const CONTENT = Uint8Array.from({ length: ALL }, (_, at) => (at * 31 + (at >> 11)) & 255);
+
+/** Whether the core waits for a caller's bytes by itself: Deno's server then reads none of them. */
+function handedOver(daemon: Daemon): boolean {
+  return [...Deno.readDirSync(`/proc/${daemon.pid}/task`)].some(({ name }) => {
+    const comm = Deno.readTextFileSync(`/proc/${daemon.pid}/task/${name}/comm`);
+    return comm.trim() === "guestd-arrive";
+  });
+}
+
+/** Begins to upload `bytes` bytes: the head, and `first` of them. */
+async function begin(
+  daemon: Daemon,
+  connection: RawConnection,
+  path: string,
+  headers: readonly (readonly [string, string])[] = [],
+  first = FIRST,
+): Promise<void> {
+  await connection.send(request("PUT", fileUrl("file", path), [
+    ["Authorization", `Bearer ${daemon.token}`],
+    ["Content-Length", String(ALL)],
+    ...headers,
+  ]));
+  await connection.send(CONTENT.subarray(0, first));
+}
+
+function same(path: string): void {
+  ok(Deno.readFileSync(path).every((byte, at) => byte === CONTENT[at]));
+  strictEqual(Deno.statSync(path).size, ALL);
+}
+
+const HANDED_OVER: readonly (readonly [string, boolean, readonly (readonly [string, string])[]])[] =
+  [
+    ["the first request of a connection", false, []],
+    ["the first request, which wants to be told to go on", false, [["Expect", "100-continue"]]],
+    ["a later request that only HTTP/1 can carry", true, [["Connection", "keep-alive"]]],
+  ];
+
+for (const [what, later, headers] of HANDED_OVER) {
+  Deno.test(`a large body is read by the core alone: ${what}`, async () => {
+    using scratch = new Scratch();
+    await using daemon = await Daemon.bootstrapped();
+    using connection = await daemon.connect();
+    if (later) strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+    const path = scratch.join("file");
+    await begin(daemon, connection, path, headers);
+    await eventually("the core to wait for the caller", () => handedOver(daemon));
+    // In pieces, some of which end a turn and some of which do not.
+    let at = FIRST;
+    for (let piece = 1; at < ALL; piece = piece * 3 + 1) {
+      await connection.send(CONTENT.subarray(at, at + piece));
+      at += piece;
+    }
+    const { status } = await connection.response("PUT");
+    strictEqual(status, 204);
+    same(path);
+    await connection.closedByPeer();
+  });
+}
+
+Deno.test("a large body on a connection that may speak HTTP/2 is read by the server, and is whole", async (t) => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  await t.step("a later request of HTTP/1", async () => {
+    using connection = await daemon.connect();
+    strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+    await begin(daemon, connection, scratch.join("later"), [], ALL);
+    strictEqual((await connection.response("PUT")).status, 204);
+    same(scratch.join("later"));
+  });
+  await t.step("HTTP/2", async () => {
+    const session = http2.connect(daemon.url);
+    for (const expect of [{}, { expect: "100-continue" }]) {
+      const answered = Promise.withResolvers<unknown>();
+      const stream = session.request({
+        ":path": fileUrl("file", scratch.join("framed")),
+        ":method": "PUT",
+        authorization: `Bearer ${daemon.token}`,
+        "content-length": String(ALL),
+        ...expect,
+      });
+      stream.on("response", (head) => answered.resolve(head[":status"]));
+      stream.on("error", answered.reject);
+      stream.end(CONTENT);
+      strictEqual(await within("an answer", answered.promise), 204);
+      same(scratch.join("framed"));
+      Deno.removeSync(scratch.join("framed"));
+    }
+    session.destroy();
+  });
+  strictEqual(handedOver(daemon), false);
+});
+
+Deno.test("callers that stop in mid-body hold no thread, and leave nothing when they are gone", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const fds = daemon.fdCount();
+  const stalled = await Promise.all(Array.from({ length: 40 }, () => daemon.connect()));
+  for (const [at, connection] of stalled.entries()) {
+    await begin(daemon, connection, scratch.join(`stalled${at}`));
+  }
+  await text(await putFile(daemon, scratch.join("other"), CONTENT), 204);
+  same(scratch.join("other"));
+  for (const [at, connection] of stalled.entries()) {
+    // Some say that they have nothing more, the others are gone.
+    if (at % 2 === 0) await connection.finish();
+    else connection[Symbol.dispose]();
+  }
+  await eventually("nothing of them left", () => [...Deno.readDirSync(scratch.path)].length === 1);
+  for (const connection of stalled) connection[Symbol.dispose]();
+  await eventually("every descriptor closed", () => daemon.fdCount() <= fds + 3);
+});
+
+Deno.test("the daemon's end does not wait for a caller that stopped in mid-body", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
+  using connection = await daemon.connect();
+  await begin(daemon, connection, scratch.join("file"));
+  await eventually("the core to wait for the caller", () => handedOver(daemon));
+  strictEqual(await daemon.stop(), 0);
+  await daemon.log.until("the stop", ({ msg }) => msg === "a transfer was stopped");
+  strictEqual([...Deno.readDirSync(scratch.path)].length, 0);
+});
+
+Deno.test("a disk that fills in mid-body is answered while the caller still sends", async () => {
+  using disk = Tmpfs.mount(4 * MIB);
+  if (disk === undefined) return console.log("skipped: no tmpfs can be mounted here");
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
+  using connection = await daemon.connect();
+  await begin(daemon, connection, disk.join("file"), [], 5 * MIB);
+  const { status, body } = await connection.response("PUT");
+  strictEqual(status, 500, new TextDecoder().decode(body));
+  strictEqual([...Deno.readDirSync(disk.path)].length, 0);
+});
+
+Deno.test("a request sent behind a large body is not taken for a part of it", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  using connection = await daemon.connect();
+  const path = scratch.join("file");
+  await begin(daemon, connection, path, [], ALL);
+  await connection.send(latin1("GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n"));
+  strictEqual((await connection.response("PUT")).status, 204);
+  same(path);
+});
