@@ -26,7 +26,9 @@ pub struct Daemon {
 pub struct Usage {
     /// Resident memory in bytes, files and shared memory included.
     pub rss: u64,
-    /// Of these, what is no file: heap, stacks.
+    /// Most that was resident since the start, or since [`Daemon::forget_peak`].
+    pub peak: u64,
+    /// Of what is resident, what is no file: heap, stacks.
     pub anonymous: u64,
     /// Open descriptors.
     pub descriptors: usize,
@@ -99,10 +101,16 @@ impl Daemon {
         };
         Ok(Usage {
             rss: number("VmRSS:")? << 10,
+            peak: number("VmHWM:")? << 10,
             anonymous: number("RssAnon:")? << 10,
             descriptors: fs::read_dir(directory.join("fd"))?.count(),
             threads: number("Threads:")?,
         })
+    }
+
+    /// Begins to measure anew what it holds at most; without permission from its start on.
+    pub fn forget_peak(&self) {
+        let _ = fs::write(format!("/proc/{}/clear_refs", self.child.id()), "5");
     }
 
     /// The processes that it has not reaped: commands, and orphans that fell to it.

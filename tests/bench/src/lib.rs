@@ -19,6 +19,7 @@ pub mod limit;
 pub mod nginx;
 pub mod plot;
 pub mod report;
+pub mod slow_disk;
 pub mod soak;
 pub mod sse;
 pub mod ssh;

@@ -13,7 +13,8 @@ use crate::daemon::TOKEN;
 const BUFFER_BYTES: usize = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(120);
 
-fn connect(address: SocketAddr) -> Outcome<TcpStream> {
+/// Connects.
+pub fn connect(address: SocketAddr) -> Outcome<TcpStream> {
     let socket = TcpStream::connect(address)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
@@ -22,20 +23,25 @@ fn connect(address: SocketAddr) -> Outcome<TcpStream> {
 
 /// PUTs a file. Returns the seconds until the answer.
 pub fn upload(address: SocketAddr, target: &str, body: &Path) -> Outcome<f64> {
+    let begin = Instant::now();
+    put(&mut connect(address)?, target, body)?;
+    Ok(begin.elapsed().as_secs_f64())
+}
+
+/// PUTs a file over a connection.
+pub fn put(socket: &mut TcpStream, target: &str, body: &Path) -> Outcome<()> {
     let mut file = File::open(body)?;
     let length = file.metadata()?.len();
-    let begin = Instant::now();
-    let mut socket = connect(address)?;
     write!(
         socket,
         "PUT {target} HTTP/1.1\r\nhost: bench\r\nauthorization: Bearer {TOKEN}\r\n\
          content-length: {length}\r\n\r\n"
     )?;
-    io::copy(&mut file, &mut socket)?;
+    io::copy(&mut file, socket)?;
     let mut answer = [0; 1024];
     let count = socket.read(&mut answer)?;
     match answer.get(9..12) {
-        Some(b"201" | b"204") => Ok(begin.elapsed().as_secs_f64()),
+        Some(b"201" | b"204") => Ok(()),
         _ => {
             let answer = String::from_utf8_lossy(&answer[..count]);
             Err(format!("PUT {target} answered {answer}").into())

@@ -22,7 +22,8 @@ pub fn cold_start(root: &Path) -> Outcome<f64> {
     Ok(begin.elapsed().as_secs_f64() * 1e3)
 }
 
-fn resident(daemon: &Daemon) -> Outcome<f64> {
+/// Megabytes of a daemon that was left alone for a while.
+pub fn resident(daemon: &Daemon) -> Outcome<f64> {
     thread::sleep(QUIET);
     Ok(daemon.usage()?.rss as f64 / MB)
 }
