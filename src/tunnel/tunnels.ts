@@ -60,11 +60,6 @@ export class Tunnels {
     }
   }
 
-  /** How many there are. */
-  get count(): number {
-    return this.#live.size;
-  }
-
   /** Installs the keys of the handshake. Throws `NativeError`. */
   installIdentity(keys: IdentityKeys): void {
     installIdentity(this.#options.core, keys);
