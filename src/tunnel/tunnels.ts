@@ -60,11 +60,6 @@ export class Tunnels {
     }
   }
 
-  /** How many there are. */
-  get count(): number {
-    return this.#live.size;
-  }
-
   /** Installs the keys of the handshake. Throws `NativeError`. */
   installIdentity(keys: IdentityKeys): void {
     installIdentity(this.#options.core, keys);
@@ -99,9 +94,15 @@ export class Tunnels {
     const { port, identity } = query;
     if (!await written(conn, head)) return;
     const refusal = this.#refusal(query);
-    const tunnel = this.#take(remote, port, refusal, identity);
-    if (tunnel === undefined) {
-      await written(conn, closeFrame(refusal ?? RELAY_FAILED));
+    let tunnel: NativeTunnel;
+    try {
+      tunnel = this.#take(remote, port, refusal, identity);
+    } catch (error) {
+      // A caller that is gone by now is nobody's error.
+      if (await written(conn, closeFrame(refusal ?? RELAY_FAILED))) {
+        const cause = error instanceof Error ? error.message : typeof error;
+        log.error("a tunnel could not be opened", { port, cause });
+      }
       return;
     }
     this.#live.add(tunnel);
@@ -137,18 +138,12 @@ export class Tunnels {
     port: number,
     refusal: Verdict | undefined,
     identity: boolean,
-  ): NativeTunnel | undefined {
-    const { core, localPort, log } = this.#options;
+  ): NativeTunnel {
+    const { core, localPort } = this.#options;
     const relay = identity ? TunnelPurpose.prove : TunnelPurpose.relay;
     const purpose = refusal === undefined ? relay : TunnelPurpose.refuse;
-    try {
-      const caller = { hostname, port: remotePort, localPort: localPort() };
-      return NativeTunnel.open(core, caller, port, purpose);
-    } catch (error) {
-      const cause = error instanceof Error ? error.message : typeof error;
-      log.error("a tunnel could not be opened", { port, cause });
-      return undefined;
-    }
+    const caller = { hostname, port: remotePort, localPort: localPort() };
+    return NativeTunnel.open(core, caller, port, purpose);
   }
 }
 

@@ -48,6 +48,12 @@ const REFUSED: Readonly<Record<string, string>> = {
   "an encoding that is none": both("Transfer-Encoding: xchunked"),
   "another encoding": both("Transfer-Encoding: gzip"),
   "chunked twice": both("Transfer-Encoding: chunked, chunked"),
+  "a body and a wish to upgrade":
+    `${READY}Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 1\r\n\r\nx`,
+  "an empty body and a wish to upgrade":
+    `${READY}Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n`,
+  "chunks and a wish to upgrade":
+    `${READY}Connection: Upgrade\r\nUpgrade: h2c\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`,
   "chunks in HTTP/1.0": `POST ${HOOK_PREFIX}/ready HTTP/1.0\r\n` +
     `Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n${SMUGGLED}`,
 };

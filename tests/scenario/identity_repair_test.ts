@@ -1,6 +1,8 @@
 import { deepStrictEqual, match, notStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
+import { findInMemory } from "../support/memory.ts";
+import { bootstrapPair } from "../support/noise.ts";
 import { Scratch } from "../support/scratch.ts";
 
 const OLD = "0123456789abcdef0123456789abcdef\n";
@@ -73,6 +75,28 @@ Deno.test("a repair that hangs keeps nobody away, counts as degraded, and the ne
     ...failed.map((line) => line.replace("random seed: repaired", "random seed: not applicable")),
   ]);
   await eventually("the outcome", async () => (await daemon.health()).identity_repaired);
+});
+
+Deno.test({
+  name: "token and seed reach the kernel's generator together, and nothing of them stays",
+  // Another process's memory is for root alone.
+  ignore: Deno.uid() !== 0,
+  fn: async () => {
+    using root = guestFiles();
+    await using daemon = await repairing(root);
+    Deno.mkdirSync(root.join("dev"));
+    const fifo = root.join("dev/urandom");
+    await new Deno.Command("mkfifo", { args: [fifo] }).output();
+    const pair = await bootstrapPair(daemon);
+    // Nobody else has the end of the one before the beginning of the other.
+    const token = new TextEncoder().encode(daemon.token).slice(-16);
+    const secret = new Uint8Array([...token, ...pair.seedBytes.slice(0, 16)]);
+    strictEqual(opening(daemon), 1);
+    strictEqual(findInMemory(daemon.pid, { secret }).secret.length, 1);
+    using _reader = await Deno.open(fifo, { read: true, write: true });
+    await eventually("the second repair's end", () => outcomes(daemon).length === 10);
+    deepStrictEqual(findInMemory(daemon.pid, { secret }).secret, []);
+  },
 });
 
 Deno.test("the identity is made anew at the start, and again with the token", async () => {

@@ -1,8 +1,10 @@
-import { match, ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
-import { TunnelClient } from "../support/tunnel_client.ts";
+import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest, ResettingGuest } from "../support/tunnel_guest.ts";
 
 const MIB = 1 << 20;
@@ -110,6 +112,25 @@ Deno.test("a caller that vanishes ends the guest's stream", async () => {
   using connection = await guest.accept();
   client.socket.close();
   strictEqual(await connection.ending(), "end");
+});
+
+Deno.test("a caller that resets right behind its upgrade is no error of the daemon's", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  const request = `GET /v1/tcp?port=${guest.port} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n` +
+    `Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${SAMPLE_KEY}\r\n` +
+    `Authorization: Bearer ${daemon.token}\r\n\r\n`;
+  const resetting = async (): Promise<void> => {
+    const caller = connect(daemon.port, "127.0.0.1");
+    await once(caller, "connect");
+    caller.once("data", () => caller.resetAndDestroy()).write(request);
+    await once(caller, "close");
+  };
+  // Many at once, so that some are gone between their answer and what follows it.
+  for (let turn = 0; turn < 10; turn++) await Promise.all(Array.from({ length: 50 }, resetting));
+  strictEqual(await daemon.stop(), 0);
+  await daemon.log.ended;
+  deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "error"), []);
 });
 
 Deno.test("a guest that never accepts is given up after two seconds", async () => {

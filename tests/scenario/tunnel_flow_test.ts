@@ -4,6 +4,7 @@ import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { Guest, type GuestConnection } from "../support/tunnel_guest.ts";
+import { House } from "../support/tunnel_house.ts";
 
 const MIB = 1 << 20;
 const GIB = 1 << 30;
@@ -117,6 +118,40 @@ Deno.test("two hundred tunnels at once, each with its own bytes", async () => {
   ok(daemon.rss() - before < 64 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
   clients.forEach((client) => client[Symbol.dispose]());
   await eventually("as few descriptors as before", () => daemon.fdCount() <= descriptors + 4);
+});
+
+Deno.test("a tunnel that is stalled both ways holds four megabytes at most, with an identity too", async () => {
+  await using house = await House.open();
+  const { daemon, guest } = house;
+  const tunnels = 8;
+  const moved = new Progress();
+  const block = new Uint8Array(60_000);
+  using ends = new DisposableStack();
+  const floods: Promise<void>[] = [];
+  const flood = async (send: () => Promise<void>): Promise<void> => {
+    try {
+      for (;; moved.done++) await send();
+    } catch {
+      // Cut off, at the end of the test.
+    }
+  };
+  const before = daemon.rss();
+  for (let number = 0; number < tunnels; number++) {
+    const isPrivate = number % 2 === 1;
+    const [client, session] = isPrivate
+      ? await house.tunnel()
+      : [await TunnelClient.open(daemon, `?port=${guest.port}`), undefined];
+    const connection = await guest.accept();
+    ends.use(client);
+    ends.use(connection);
+    floods.push(flood(() => client.say(session?.seal(block) ?? block)));
+    floods.push(flood(() => connection.send(block)));
+  }
+  await moved.stalled("all of them stalled");
+  const grown = daemon.rss() - before;
+  ends.dispose();
+  await Promise.all(floods);
+  ok(grown < tunnels * 4 * MIB, `${tunnels} tunnels took ${grown} bytes`);
 });
 
 Deno.test("a thousand pings to a caller that does not read pile up nowhere", async () => {

@@ -1,13 +1,50 @@
 import { deepStrictEqual, match, notStrictEqual, strictEqual, throws } from "node:assert/strict";
 import { Refusal } from "../../src/contract/refusal.ts";
+import { tunnelRoutes } from "../../src/http/routes/tunnel.ts";
+import type { Core } from "../../src/native/core.ts";
 import { TunnelEnd } from "../../src/native/tunnel.ts";
+import { Tunnels } from "../../src/tunnel/tunnels.ts";
 import { findUpgrade, upgradeHead, websocketKey } from "../../src/tunnel/upgrade.ts";
 import { closeFrame, verdictOf } from "../../src/tunnel/verdict.ts";
+import { KeptLog, RouterFixture, TOKEN } from "./http_fixture.ts";
 
 const KEY = "dGhlIHNhbXBsZSBub25jZQ==";
 
 Deno.test("this Deno still has the raw upgrade that tunnels need", () => {
   notStrictEqual(findUpgrade(), undefined);
+});
+
+/** All tunnels, as a Deno without the raw upgrade would have them. */
+function withoutUpgrade(kept: KeptLog): Tunnels {
+  const internals: object = Reflect.get(Deno, Reflect.get(Deno, "internal"));
+  const found = Reflect.getOwnPropertyDescriptor(internals, "upgradeHttpRaw");
+  if (found === undefined) throw new Error("Cannot take the raw upgrade away: there is none");
+  Reflect.deleteProperty(internals, "upgradeHttpRaw");
+  try {
+    // No core is asked where no connection can be had.
+    return new Tunnels({ core: {} as Core, localPort: () => 0, log: kept.log });
+  } finally {
+    Reflect.defineProperty(internals, "upgradeHttpRaw", found);
+  }
+}
+
+Deno.test("a Deno without the raw upgrade says so, answers tunnels with 500 and serves all else", async () => {
+  const kept = new KeptLog();
+  const tunnels = withoutUpgrade(kept);
+  deepStrictEqual(kept.lines.map(({ level }) => level), ["error"]);
+  await using fixture = new RouterFixture({
+    handlers: tunnelRoutes({ tunnels, versionHeader: "service-version" }),
+  });
+  using caller = await Deno.connect({ hostname: "127.0.0.1", port: fixture.port });
+  const request = "GET /v1/tcp?port=1 HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n" +
+    `Upgrade: websocket\r\nSec-WebSocket-Key: ${KEY}\r\nAuthorization: Bearer ${TOKEN}\r\n\r\n`;
+  await caller.write(new TextEncoder().encode(request));
+  const buffer = new Uint8Array(1000);
+  const answer = new TextDecoder().decode(buffer.subarray(0, await caller.read(buffer) ?? 0));
+  match(answer, /^HTTP\/1\.1 500 [^]*\r\nservice-version: /i);
+  const health = await fetch(`http://127.0.0.1:${fixture.port}/v1/health`);
+  strictEqual(health.status, 200);
+  await health.body?.cancel();
 });
 
 Deno.test("the raw upgrade gives back what was read behind the request before anything else", async () => {

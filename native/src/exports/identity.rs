@@ -57,6 +57,8 @@ pub unsafe extern "C" fn guestd_identity_repair(
         let wake = Arc::clone(&core.wake);
         let job = move || {
             let outcomes = identity::repair(&root, &secret);
+            // Wiped before anybody hears that it is done.
+            drop(secret);
             wake.complete(token, 0, identity::pack(&outcomes));
         };
         core.jobs.run(job).map_or(-libc::EAGAIN, |()| 0)

@@ -11,6 +11,8 @@ use super::socket;
 /// From a close frame until its answer is given up, and from the end of what the guest is sent
 /// until its connection is, in nanoseconds.
 const CLOSE_NS: u64 = 5_000_000_000;
+/// A caller that sent something so lately has more to send, in nanoseconds.
+const SENDING_NS: u64 = 1_000_000_000;
 
 impl Relay {
     /// Tells the reason, if it is the first.
@@ -260,7 +262,9 @@ impl Relay {
         self.reset_if_cut_short(ctx);
         // What is cut now must not look whole.
         let waits = self.guest.as_ref().is_some_and(|g| !g.outbox.is_empty());
-        if self.cut_short || waits || !self.inbox.is_empty() {
+        let sending =
+            ctx.now < self.caller_heard + SENDING_NS || !self.parser.is_between_messages();
+        if self.cut_short || waits || sending || !self.inbox.is_empty() {
             self.reset_guest(ctx);
         } else {
             self.drop_guest(ctx);

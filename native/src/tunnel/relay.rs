@@ -138,6 +138,8 @@ pub struct Relay {
     pub(super) upward: Upward,
     pub(super) downward: Downward,
     pub(super) parser: Parser,
+    /// When the caller sent something last.
+    pub(super) caller_heard: u64,
     pub(super) inbox: Vec<u8>,
     /// The first bytes, which were read by somebody else, are all here.
     pub(super) fed: bool,
@@ -188,6 +190,7 @@ impl Relay {
             upward: Upward::Relayed,
             downward: Downward::Relayed,
             parser: Parser::new(longest),
+            caller_heard: 0,
             inbox: Vec::new(),
             fed: false,
             feed_token: None,

@@ -83,8 +83,31 @@ pub fn unacknowledged(socket: impl AsFd) -> usize {
 
 #[cfg(test)]
 mod tests {
+    use super::super::context::Context;
+    use super::super::relay::{Purpose, Relay};
     use super::*;
-    use std::net::TcpListener;
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::Arc;
+
+    #[test]
+    fn a_relay_lets_nothing_wait_for_more_and_asks_idle_callers_whether_they_are_there() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let _caller = TcpStream::connect(address).unwrap();
+        let accepted = listener.accept().unwrap().0;
+        let mut relay = Relay::new(1, accepted.into(), Purpose::Relay(address.port()), 1);
+        relay.begin(&mut Context::new(Arc::default()).unwrap());
+        let (caller, guest) = (relay.caller.unwrap().socket, relay.guest.unwrap().socket);
+        assert_eq!(sockopt::tcp_nodelay(&caller), Ok(true));
+        assert_eq!(sockopt::tcp_nodelay(&guest), Ok(true));
+        let keepalive = (
+            sockopt::tcp_keepidle(&caller).unwrap(),
+            sockopt::tcp_keepcnt(&caller).unwrap(),
+            sockopt::tcp_keepintvl(&caller).unwrap(),
+        );
+        assert_eq!(sockopt::socket_keepalive(&caller), Ok(true));
+        assert_eq!(keepalive, KEEPALIVE);
+    }
 
     #[test]
     fn a_dial_to_nobody_is_refused() {

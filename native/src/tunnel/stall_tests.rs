@@ -245,3 +245,28 @@ fn a_caller_that_takes_nothing_is_not_waited_for_for_ever_once_its_guest_has_end
     bench.pass(STALL_NS);
     assert!(bench.is_gone());
 }
+
+#[test]
+fn a_caller_that_is_cut_in_the_midst_of_sending_does_not_look_whole() {
+    const FRAME: &[u8] = &[0x82, 0x81, 0, 0, 0, 0, b'x'];
+    const SECOND: u64 = 1_000_000_000;
+    // What it sends, how long after the close frame, and whether that is all of it.
+    let cases = [
+        (FRAME, 0, true),
+        (&FRAME[..6], 0, false),
+        (&[0x02, 0x81, 0, 0, 0, 0, b'x'], 0, false),
+        (FRAME, 9 * SECOND / 2, false),
+    ];
+    for (bytes, after, all) in cases {
+        let mut bench = Bench::new();
+        bench.guest.shutdown(Shutdown::Write).unwrap();
+        while bench.turn() {}
+        bench.relay.close(1000, "", 3, &mut bench.ctx);
+        bench.pass(after);
+        bench.caller.write_all(bytes).unwrap();
+        while bench.turn() {}
+        bench.pass(5 * SECOND - after);
+        assert!(bench.is_gone());
+        assert_eq!(bench.drain_guest().1, all, "{bytes:?} after {after} ns");
+    }
+}

@@ -34,6 +34,7 @@ impl Relay {
             Ok(None) => {}
             Ok(Some(0)) | Err(_) => self.caller_gone(ctx),
             Ok(Some(count)) => {
+                self.caller_heard = ctx.now;
                 let taken = self.take(&mut buffer[..count], ctx);
                 self.inbox.extend_from_slice(&buffer[taken..count]);
             }
