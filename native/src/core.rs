@@ -13,7 +13,7 @@ use crate::clock::span_ns;
 use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
 use crate::process::exec::{Exec, Table};
-use crate::process::log::Sizes;
+use crate::process::log::{LAG_BYTES, Sizes};
 use crate::process::reap;
 use crate::process::request::Request;
 use crate::process::spawner::{self, Spawner};
@@ -122,6 +122,7 @@ impl Core {
             sizes: Sizes {
                 capture: settings.capture_bytes as usize,
                 window: u64::from(settings.window_bytes),
+                lag: LAG_BYTES,
             },
             store: Arc::clone(&store),
         })

@@ -14,6 +14,7 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 const SIZES: Sizes = Sizes {
     capture: 4 << 20,
     window: 1 << 16,
+    lag: 1 << 16,
 };
 
 fn filled(store: &Arc<Store>, id: u32, bytes: usize) -> (Arc<Exec>, Vec<u8>) {

@@ -23,7 +23,6 @@ export class Exec {
   readonly native: NativeExec;
   readonly #startedMs = performance.now();
   #waiting: Set<() => void> | undefined;
-  #kill: Promise<boolean> | undefined;
   #readers = 0;
   #acked = false;
   #collected = false;
@@ -71,10 +70,9 @@ export class Exec {
     this.#waiting = undefined;
   }
 
-  /** Ends its group; whether it had a live member. Who asks meanwhile shares the escalation. */
+  /** Ends its group; whether it had a live member. Who asks meanwhile shares the core's escalation. */
   kill(): Promise<boolean> {
-    this.#kill ??= this.native.kill().finally(() => this.#kill = undefined);
-    return this.#kill;
+    return this.native.kill();
   }
 
   /** Marks it acked; the captured output is freed once nobody reads it. */

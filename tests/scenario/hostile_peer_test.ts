@@ -207,3 +207,23 @@ Deno.test("readers that vanish in the middle of a large answer lose nothing that
   deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
   await empty.back(true);
 });
+
+Deno.test("a stream that its reader has left keeps nothing of what was acked", async () => {
+  const size = 32 * MIB;
+  const env = { GUESTD_STREAM_REPLAY_BYTES: String(size) };
+  await using daemon = await Daemon.bootstrapped({ env });
+  const empty = await Footprint.of(daemon);
+  const id = await daemon.exec(`${flood(size)}; exec cat`, { stdin: true });
+  await using last = await daemon.stream(id, size - 1);
+  await last.next();
+  for (const offset of [0, size]) {
+    using connection = await daemon.connect();
+    const target = `${execPath(id, "stream")}?offset=${offset}`;
+    await connection.send(request("GET", target, [authorization(daemon)]));
+    strictEqual((await connection.head()).status, 200);
+  }
+  await daemon.stdin(id, "", true);
+  strictEqual((await last.rest()).exit.offset, BigInt(size));
+  await daemon.ack(id);
+  await empty.back();
+});

@@ -288,6 +288,7 @@ mod tests {
         let sizes = Sizes {
             capture: 1 << 10,
             window: 1 << 10,
+            lag: 1 << 10,
         };
         let exec = Arc::new(Exec::new(1, pid, 0, Log::new(sizes, &store)));
         let mut actor = Actor::new(Parts {

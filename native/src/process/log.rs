@@ -8,7 +8,7 @@ use super::capture::Capture;
 use super::ring::{Ring, Stream};
 use super::store::{Extent, Store};
 
-/// How far the window grows for an attached reader that lags behind, in bytes.
+/// How far the window of a command grows for an attached reader that lags behind, in bytes.
 pub const LAG_BYTES: u64 = 8 << 20;
 
 /// Sizes of what is kept, in bytes.
@@ -18,6 +18,8 @@ pub struct Sizes {
     pub capture: usize,
     /// Replay window of the stream.
     pub window: u64,
+    /// What the window grows to for an attached reader that lags behind.
+    pub lag: u64,
 }
 
 /// A part of a log that is being moved to the store's file.
@@ -54,7 +56,7 @@ pub enum Next {
 
 /// Invariants:
 /// - `ring.end()` is the total published; it stands still once `ended`;
-/// - the ring holds the newest `window` bytes, and for an attached reader up to [`LAG_BYTES`];
+/// - the ring holds the newest `window` bytes, and for an attached reader up to `lag`;
 /// - the ring and the last pieces of the captures are in memory until `ended`, for they change;
 /// - `released` means that the captures are freed, and the ring too as soon as nobody reads.
 pub struct Log {
@@ -153,7 +155,7 @@ impl Log {
     /// Whether `more` bytes can come without taking unread ones from a reader worth waiting for.
     pub fn has_room(&self, more: u64) -> bool {
         let end = self.ring.end() + more;
-        let reach = LAG_BYTES.max(self.sizes.window);
+        let reach = self.sizes.lag.max(self.sizes.window);
         // A reader behind the window has lost its bytes already: nothing to wait for.
         self.readers
             .iter()
@@ -232,7 +234,7 @@ impl Log {
 
     fn keep_from(&self, end: u64) -> u64 {
         let window = end.saturating_sub(self.sizes.window);
-        let reach = end.saturating_sub(LAG_BYTES);
+        let reach = end.saturating_sub(self.sizes.lag);
         let slowest = self
             .readers
             .iter()
@@ -262,8 +264,13 @@ mod tests {
     }
 
     fn log_in(store: &Arc<Store>, window: u64) -> Log {
-        let capture = 100;
-        Log::new(Sizes { capture, window }, store)
+        let (capture, lag) = (100, LAG_BYTES);
+        let sizes = Sizes {
+            capture,
+            window,
+            lag,
+        };
+        Log::new(sizes, store)
     }
 
     fn push(log: &mut Log, bytes: &[u8]) -> Vec<u32> {

@@ -105,8 +105,14 @@ function outcomeAnswer(exec: Exec): Response {
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({
     pull(controller): void {
-      const { done, value } = pieces.next();
-      if (!done) return controller.enqueue(encoder.encode(value));
+      try {
+        const { done, value } = pieces.next();
+        if (!done) return controller.enqueue(encoder.encode(value));
+      } catch (error) {
+        // A disk that cannot be read: nobody reads on.
+        hold[Symbol.dispose]();
+        throw error;
+      }
       hold[Symbol.dispose]();
       controller.close();
     },

@@ -15,6 +15,8 @@ pub struct Ended {
     pub signal: Option<i64>,
     /// Whether a stream was longer than what is captured.
     pub truncated: bool,
+    /// Whether the outcome was published with its pipes still open.
+    pub writers_may_be_alive: bool,
     /// Captured standard output, decoded.
     pub stdout: String,
     /// Captured standard error, decoded.
@@ -108,10 +110,12 @@ impl Client {
 
 fn ended(answer: &str) -> Outcome<Ended> {
     let text = |name| json::text(answer, name).ok_or("an outcome without its output");
+    let flag = |name| json::flag(answer, name).ok_or("an outcome without a flag");
     Ok(Ended {
         code: json::number(answer, "exit_code"),
         signal: json::number(answer, "signal"),
-        truncated: json::flag(answer, "truncated").ok_or("an outcome without a flag")?,
+        truncated: flag("truncated")?,
+        writers_may_be_alive: flag("writers_may_be_alive")?,
         stdout: text("stdout")?,
         stderr: text("stderr")?,
     })

@@ -40,6 +40,7 @@ fn main() -> ExitCode {
 /// Prints the table; whether every goal is met.
 fn measure(root: &Path, options: &[&str]) -> Outcome<bool> {
     let (mut plan, mut write, mut wanted) = (Plan::FULL, false, "");
+    let by = report::command(options);
     let mut options = options.iter();
     while let Some(option) = options.next() {
         match *option {
@@ -53,13 +54,19 @@ fn measure(root: &Path, options: &[&str]) -> Outcome<bool> {
     let table = report::table(&lines);
     println!("{table}");
     if write {
-        publish(root, &lines, &table, plan, wanted)?;
+        publish(root, &lines, &table, plan, (wanted, &by))?;
     }
     Ok(lines.iter().all(Line::is_met))
 }
 
 /// Puts table and picture into `docs/`; the lines of files have a table of their own, and no picture.
-fn publish(root: &Path, lines: &[Line], table: &str, plan: Plan, wanted: &str) -> Outcome<()> {
+fn publish(
+    root: &Path,
+    lines: &[Line],
+    table: &str,
+    plan: Plan,
+    (wanted, by): (&str, &str),
+) -> Outcome<()> {
     let cores = std::thread::available_parallelism()?;
     let date = String::from_utf8(
         Command::new("date")
@@ -75,9 +82,9 @@ fn publish(root: &Path, lines: &[Line], table: &str, plan: Plan, wanted: &str) -
     );
     let page = root.join("docs/benchmarks.md");
     let of_files = wanted == "files";
-    let (marks, by) = match of_files {
-        true => (report::MARKS_OF_FILES, "./build.sh bench --only files"),
-        false => (report::MARKS, "./build.sh bench"),
+    let marks = match of_files {
+        true => report::MARKS_OF_FILES,
+        false => report::MARKS,
     };
     let measured = format!("Measured by `{by}`: {about}.\n\n{table}\n");
     let text = std::fs::read_to_string(&page)?;

@@ -62,6 +62,14 @@ pub fn table(lines: &[Line]) -> String {
     table
 }
 
+/// What the run was asked for by, but for where its table goes.
+pub fn command(options: &[&str]) -> String {
+    let told = options.iter().filter(|option| **option != "--write");
+    told.fold("./build.sh bench".to_owned(), |by, option| {
+        format!("{by} {option}")
+    })
+}
+
 /// Marks between which a page's measured part is.
 pub const MARKS: [&str; 2] = ["<!-- measured -->\n", "<!-- /measured -->\n"];
 /// The same for the lines of files.
@@ -77,6 +85,13 @@ pub fn replaced(page: &str, marks: [&str; 2], measured: &str) -> Option<String> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_quick_run_is_told_as_one() {
+        assert_eq!(command(&["--write"]), "./build.sh bench");
+        let options = ["--quick", "--write", "--only", "files"];
+        assert_eq!(command(&options), "./build.sh bench --quick --only files");
+    }
 
     #[test]
     fn only_what_is_between_the_marks_is_replaced() {

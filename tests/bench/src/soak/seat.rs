@@ -1,7 +1,7 @@
 //! One client of the soak, which loses its connection now and then.
 
 use super::kinds::{Expected, stdin_body};
-use crate::client::Client;
+use crate::client::{Client, Ended};
 use crate::daemon::Daemon;
 use crate::sse::{Event, Events};
 use crate::{Failure, Outcome, json};
@@ -85,23 +85,57 @@ impl<'a> Seat<'a> {
         Err(format!("{method} {path} answered {got}: {answer}").into())
     }
 
-    /// Waits for the outcome, acks it, and compares both answers with what was expected. A second
-    /// ack must be refused.
+    /// What the stream says from its beginning to its exit, in the form of a poll.
+    fn streamed(&mut self, id: &str) -> Outcome<Ended> {
+        let mut seen = [Vec::new(), Vec::new()];
+        let exit = self.client.follow(id, 0, |event| match event {
+            Event::Output {
+                offset,
+                stderr,
+                bytes,
+            } if offset == length(&seen) => {
+                seen[usize::from(stderr)].extend_from_slice(bytes);
+                Ok(())
+            }
+            Event::Keepalive => Ok(()),
+            other => Err(format!("after {} bytes {other:?}", length(&seen)).into()),
+        })?;
+        if exit.offset != length(&seen) {
+            return Err(format!("after {} bytes {exit:?}", length(&seen)).into());
+        }
+        let [stdout, stderr] = seen.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Ok(Ended {
+            code: exit.code,
+            signal: exit.signal,
+            truncated: exit.truncated,
+            writers_may_be_alive: exit.writers_may_be_alive,
+            stdout,
+            stderr,
+        })
+    }
+
+    /// Waits for the outcome, reads the stream, acks, and compares what all three say with what was
+    /// expected. A second ack must be refused.
     pub fn settle(&mut self, id: &str, expected: &Expected) -> Outcome<()> {
         let polled = self.client.wait(id)?;
+        let streamed = self.streamed(id)?;
         let acked = self.client.ack(id)?;
-        for ended in [polled, acked] {
+        for (by, ended) in [("poll", polled), ("stream", streamed), ("ack", acked)] {
             let same = ended.code == expected.code
                 && ended.signal == expected.signal
                 && ended.stdout == expected.stdout
                 && ended.stderr == expected.stderr
-                && !ended.truncated;
+                && !ended.truncated
+                && !ended.writers_may_be_alive;
             if !same {
-                let (code, signal) = (ended.code, ended.signal);
                 let lengths = (ended.stdout.len(), ended.stderr.len());
                 return Err(Failure::from(format!(
-                    "{id}: ended with {code:?}, {signal:?}, {lengths:?} bytes, not as expected: \
-                     {:?}, {:?}, {:?}",
+                    "by {by} it ended with {:?}, {:?}, {lengths:?} bytes, truncated {}, writers alive {}, \
+                     not as expected: {:?}, {:?}, {:?}",
+                    ended.code,
+                    ended.signal,
+                    ended.truncated,
+                    ended.writers_may_be_alive,
                     expected.code,
                     expected.signal,
                     (expected.stdout.len(), expected.stderr.len())
@@ -111,4 +145,8 @@ impl<'a> Seat<'a> {
         let path = format!("/v1/exec/{id}/ack");
         self.expect_refusal("POST", &path, None, 409, "already_acked")
     }
+}
+
+fn length(seen: &[Vec<u8>; 2]) -> u64 {
+    seen.iter().map(|bytes| bytes.len() as u64).sum()
 }
