@@ -14,7 +14,7 @@ use super::name::{MAX_TARGET, climbs, depth, resolve, resolve_target, split};
 use super::spool::Spool;
 use super::way::{Here, Way, joined};
 use crate::file::failure::{CANCELLED, Failure, OVER_LIMIT, shown_bytes};
-use crate::file::reserve::taken;
+use crate::file::reserve::{taken, taken_within};
 
 /// What a checked archive amounts to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,8 @@ pub fn taken_by(member: &Member) -> u64 {
             _ => taken(member.stored),
         };
     };
-    let pieces = map.pieces.iter().map(|piece| taken(piece.length));
+    let pieces = map.pieces.iter();
+    let pieces = pieces.map(|piece| taken_within(piece.offset, piece.length));
     let pieces = pieces.fold(0, u64::saturating_add);
     pieces.clamp(taken(0), taken(map.size))
 }
