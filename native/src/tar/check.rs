@@ -335,7 +335,9 @@ impl Check<'_> {
             }
             // The same target leads elsewhere from here.
             Some(Node::Symlink { climbs }) if climbs > depth(name) => {
-                return Err(member.refused("is a hard link to a symlink that leads out of the root"));
+                return Err(
+                    member.refused("is a hard link to a symlink that leads out of the root")
+                );
             }
             Some(node) => return Ok(node),
             None => {}

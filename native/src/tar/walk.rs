@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
-    Access, AtFlags, Dir, FileType, Mode, OFlags, Stat, accessat, fstat, open, openat, readlinkat,
-    stat, statat,
+    Access, AtFlags, FileType, Mode, OFlags, RawDir, Stat, accessat, fstat, open, openat,
+    readlinkat, stat, statat,
 };
 use rustix::io::Errno;
 
@@ -58,25 +59,64 @@ pub struct Found {
     pub file: Option<File>,
 }
 
-/// An entry of a directory: its name, with a slash at the end if it is a directory, so that entries
-/// sort as the names of their members do; and its kind, if the directory says it.
-type Key = (Vec<u8>, FileType);
+/// How much is read of a directory at a time, in bytes.
+const LISTING: usize = 32 << 10;
+
+/// The entries of a directory: which bytes of `bytes` are the name, with a slash at the end if it is
+/// a directory, so that entries sort as the names of their members do; and the kind, if the
+/// directory says it. One allocation for all names: small files are many.
+#[derive(Default)]
+struct Names {
+    bytes: Vec<u8>,
+    entries: Vec<(Range<usize>, FileType)>,
+}
+
+impl Names {
+    fn push(&mut self, name: &[u8], kind: FileType) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(name);
+        if kind == FileType::Directory {
+            self.bytes.push(b'/');
+        }
+        self.entries.push((start..self.bytes.len(), kind));
+    }
+
+    /// The first one last.
+    fn sort(&mut self) {
+        let Self { bytes, entries } = self;
+        entries
+            .sort_unstable_by(|(one, _), (other, _)| bytes[other.clone()].cmp(&bytes[one.clone()]));
+        bytes.shrink_to_fit();
+        entries.shrink_to_fit();
+    }
+
+    /// Takes the last one; its name without the slash.
+    fn pop(&mut self) -> Option<(&[u8], FileType)> {
+        let (range, kind) = self.entries.pop()?;
+        let name = &self.bytes[range];
+        Some((name.strip_suffix(b"/").unwrap_or(name), kind))
+    }
+}
 
 /// Invariant: `names` are those still to be visited, the next one last. `fd` is open for the
 /// deepest [`OPEN`] frames. `above` is the length of the path that leads here.
 struct Frame {
     fd: Option<OwnedFd>,
     identity: (u64, u64),
-    names: Vec<Key>,
+    names: Names,
     above: usize,
 }
 
 /// A walk. What vanishes meanwhile is passed over, as are sockets, fifos and devices.
+///
+/// Invariant: from a member's finding until the next one is looked for, its name begins at `own` in
+/// `path`.
 pub struct Walk {
     root: String,
     frames: Vec<Frame>,
     path: Vec<u8>,
-    name: Vec<u8>,
+    own: usize,
+    listing: Vec<u8>,
     may_read_all: bool,
     opening: bool,
     /// Names that may still be come upon.
@@ -114,7 +154,8 @@ impl Walk {
             root: shown(path),
             frames: Vec::new(),
             path: Vec::new(),
-            name: Vec::new(),
+            own: 0,
+            listing: Vec::with_capacity(LISTING),
             may_read_all: rustix::process::geteuid().is_root(),
             opening,
             // The root is a member, but no name.
@@ -138,7 +179,7 @@ impl Walk {
                 return Ok(None);
             };
             let above = frame.above;
-            let Some((mut key, kind)) = frame.names.pop() else {
+            let Some((name, kind)) = frame.names.pop() else {
                 self.leave()?;
                 continue;
             };
@@ -146,11 +187,8 @@ impl Walk {
             if self.path.len() < above {
                 self.path.push(b'/');
             }
-            if key.last() == Some(&b'/') {
-                key.pop();
-            }
-            self.path.extend_from_slice(&key);
-            self.name = key;
+            self.own = self.path.len();
+            self.path.extend_from_slice(name);
             match self.visit(kind) {
                 Ok(Some(found)) => return Ok(Some(found)),
                 Ok(None) | Err(Errno::NOENT) => {}
@@ -211,7 +249,7 @@ impl Walk {
     }
 
     fn name(&self) -> &OsStr {
-        OsStr::from_bytes(&self.name)
+        OsStr::from_bytes(self.path.get(self.own..).unwrap_or_default())
     }
 
     /// The directory of the member that was found last: above the frame that a directory opened.
@@ -221,13 +259,9 @@ impl Walk {
             .frames
             .iter()
             .rev()
-            .find(|frame| frame.above <= self.own_start());
+            .find(|frame| frame.above <= self.own);
         let fd = frame.and_then(|frame| frame.fd.as_ref());
         fd.map(|fd| fd.as_fd()).ok_or(Errno::BADF)
-    }
-
-    fn own_start(&self) -> usize {
-        self.path.len() - self.name.len()
     }
 
     fn visit(&mut self, kind: FileType) -> Result<Option<Found>, Errno> {
@@ -269,25 +303,27 @@ impl Walk {
 
     /// Lists a directory and makes it the one that is visited next.
     fn enter(&mut self, fd: OwnedFd, stat: &Stat, above: usize) -> Result<(), Errno> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&fd)? {
+        let mut names = Names::default();
+        let mut entries = RawDir::new(&fd, self.listing.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
             let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
                 continue;
             }
             let kind = match entry.file_type() {
-                FileType::Unknown => statat(&fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                FileType::Unknown => statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |stat| {
                         FileType::from_raw_mode(stat.st_mode)
                     }),
                 known => known,
             };
-            let mut key = name.to_vec();
-            match kind {
-                FileType::Directory => key.push(b'/'),
-                FileType::RegularFile | FileType::Symlink | FileType::Unknown => {}
-                _ => continue,
+            let wanted = matches!(
+                kind,
+                FileType::Directory | FileType::RegularFile | FileType::Symlink | FileType::Unknown
+            );
+            if !wanted {
+                continue;
             }
             // Before it is kept: a directory may have any number of names.
             let room = self.room.checked_sub(1);
@@ -295,13 +331,13 @@ impl Walk {
                 self.over = true;
                 Errno::OVERFLOW
             })?;
-            names.push((key, kind));
-            if names.len() % LOOK_EVERY == 0 && self.cancelled.load(Ordering::Relaxed) {
+            names.push(name.to_bytes(), kind);
+            let count = names.entries.len();
+            if count % LOOK_EVERY == 0 && self.cancelled.load(Ordering::Relaxed) {
                 return Err(Errno::CANCELED);
             }
         }
-        names.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
-        names.shrink_to_fit();
+        names.sort();
         if let Some(at) = self.frames.len().checked_sub(OPEN) {
             self.frames[at].fd = None;
         }
