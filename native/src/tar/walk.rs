@@ -2,7 +2,6 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -15,6 +14,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
+use super::names::Names;
 use crate::file::failure::{CANCELLED, Failure, NOT_DIRECTORY, OVER_LIMIT, shown, shown_bytes};
 
 /// Directories that stay open on the way down. Those above are reopened on the way up.
@@ -61,42 +61,6 @@ pub struct Found {
 
 /// How much is read of a directory at a time, in bytes.
 const LISTING: usize = 32 << 10;
-
-/// The entries of a directory: which bytes of `bytes` are the name, with a slash at the end if it is
-/// a directory, so that entries sort as the names of their members do; and the kind, if the
-/// directory says it. One allocation for all names: small files are many.
-#[derive(Default)]
-struct Names {
-    bytes: Vec<u8>,
-    entries: Vec<(Range<usize>, FileType)>,
-}
-
-impl Names {
-    fn push(&mut self, name: &[u8], kind: FileType) {
-        let start = self.bytes.len();
-        self.bytes.extend_from_slice(name);
-        if kind == FileType::Directory {
-            self.bytes.push(b'/');
-        }
-        self.entries.push((start..self.bytes.len(), kind));
-    }
-
-    /// The first one last.
-    fn sort(&mut self) {
-        let Self { bytes, entries } = self;
-        entries
-            .sort_unstable_by(|(one, _), (other, _)| bytes[other.clone()].cmp(&bytes[one.clone()]));
-        bytes.shrink_to_fit();
-        entries.shrink_to_fit();
-    }
-
-    /// Takes the last one; its name without the slash.
-    fn pop(&mut self) -> Option<(&[u8], FileType)> {
-        let (range, kind) = self.entries.pop()?;
-        let name = &self.bytes[range];
-        Some((name.strip_suffix(b"/").unwrap_or(name), kind))
-    }
-}
 
 /// Invariant: `names` are those still to be visited, the next one last. `fd` is open for the
 /// deepest [`OPEN`] frames. `above` is the length of the path that leads here.
@@ -189,10 +153,14 @@ impl Walk {
             }
             self.own = self.path.len();
             self.path.extend_from_slice(name);
-            match self.visit(kind) {
-                Ok(Some(found)) => return Ok(Some(found)),
-                Ok(None) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(self.failed(errno)),
+            // It may be something else than when it was listed: then that is what it is.
+            for kind in [kind, FileType::Unknown] {
+                match self.visit(kind) {
+                    Ok(Some(found)) => return Ok(Some(found)),
+                    Ok(None) => {}
+                    Err(Errno::NOENT) => break,
+                    Err(errno) => return Err(self.failed(errno)),
+                }
             }
         }
     }
@@ -332,7 +300,7 @@ impl Walk {
                 Errno::OVERFLOW
             })?;
             names.push(name.to_bytes(), kind);
-            let count = names.entries.len();
+            let count = names.count();
             if count % LOOK_EVERY == 0 && self.cancelled.load(Ordering::Relaxed) {
                 return Err(Errno::CANCELED);
             }
@@ -376,5 +344,44 @@ impl Walk {
             }
             Err(errno) => Err(self.failed(errno)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::testing::TempDir;
+    use std::fs::{create_dir, remove_dir, remove_file, write};
+
+    #[test]
+    fn what_has_become_something_else_since_it_was_listed_is_that() {
+        let dir = TempDir::make();
+        let at = |name: &str| dir.path().join(name);
+        write(at("file"), b"1").unwrap();
+        write(at("gone"), b"1").unwrap();
+        create_dir(at("dir")).unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        let cancelled = Arc::default();
+        let purpose = Purpose::Packing { names: 9 };
+        let (mut walk, _) = Walk::open(dir.path(), &cancelled, purpose).unwrap();
+        remove_file(at("file")).unwrap();
+        std::os::unix::fs::symlink("link", at("file")).unwrap();
+        remove_file(at("gone")).unwrap();
+        remove_dir(at("dir")).unwrap();
+        write(at("dir"), b"2").unwrap();
+        remove_file(at("link")).unwrap();
+        create_dir(at("link")).unwrap();
+        write(at("link/within"), b"3").unwrap();
+        let mut found = Vec::new();
+        while let Some(member) = walk.next_member().unwrap() {
+            found.push((walk.path().to_vec(), member.kind));
+        }
+        let wanted = [
+            (b"dir".to_vec(), FileType::RegularFile),
+            (b"file".to_vec(), FileType::Symlink),
+            (b"link".to_vec(), FileType::Directory),
+            (b"link/within".to_vec(), FileType::RegularFile),
+        ];
+        assert_eq!(found, wanted);
     }
 }
