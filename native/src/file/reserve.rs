@@ -117,11 +117,7 @@ impl Reserve {
             "Cannot write: {available} bytes are available and {} are kept in reserve",
             self.bytes
         );
-        let value = available.min(i64::MAX as u64) as i64;
-        Err(Failure {
-            value,
-            ..Failure::new(UNDER_RESERVE, text)
-        })
+        Err(Failure::new(UNDER_RESERVE, text))
     }
 }
 
@@ -137,7 +133,7 @@ mod tests {
         assert_eq!((taken(0), taken(4096), taken(4097)), (4096, 4096, 8192));
         assert_eq!((taken_within(4096, 1), taken_within(4095, 2)), (4096, 8192));
         let refused = reserve.judge(150, 51).unwrap_err();
-        assert_eq!((refused.status, refused.value), (UNDER_RESERVE, 150));
+        assert_eq!(refused.status, UNDER_RESERVE);
         assert!(refused.text.contains("150 bytes are available and 100"));
     }
 
