@@ -186,6 +186,8 @@ Deno.test("where the directory takes no new file the target is written in place"
   using scratch = new Scratch();
   Deno.mkdirSync(scratch.join("closed"));
   const path = scratch.file("closed/file", "a longer content", 0o666);
+  const own = scratch.file("closed/own", "before");
+  Deno.chownSync(own, 65534, 65534);
   Deno.chmodSync(scratch.join("closed"), 0o555);
   const through = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
   await using daemon = await Daemon.bootstrapped({ through });
@@ -193,8 +195,13 @@ Deno.test("where the directory takes no new file the target is written in place"
   strictEqual(Deno.readTextFileSync(path), "short");
   await text(await putFile(daemon, path, new Uint8Array(3 * MIB)), 204);
   strictEqual(Deno.statSync(path).size, 3 * MIB);
+  // A mode that it may not give is found out before the content is touched.
+  match(await plain(await putFile(daemon, path, "x", { mode: "600" }), 500), /mode .*EPERM/);
+  strictEqual(Deno.statSync(path).size, 3 * MIB);
+  await text(await putFile(daemon, own, "x", { mode: "6711" }), 204);
+  strictEqual((Deno.statSync(own).mode ?? 0) & 0o7777, 0o6711);
   await plain(await putFile(daemon, scratch.join("closed/new"), "x"), 500);
-  deepStrictEqual(names(scratch.join("closed")), ["file"]);
+  deepStrictEqual(names(scratch.join("closed")), ["file", "own"]);
 });
 
 Deno.test("a setting in /proc/sys is written in place", async () => {

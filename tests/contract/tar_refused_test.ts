@@ -95,6 +95,15 @@ const REFUSED: Readonly<
     400,
     /h: .* symlink/,
   ],
+  "a hard link to a symlink, from where that leads out": [
+    [
+      { name: "d/e/l", type: "2", link: "../../x" },
+      { name: "d/e/f/l", type: "1", link: "d/e/l" },
+      { name: "d/h", type: "1", link: "d/e/f/l" },
+    ],
+    400,
+    /d\/h: .* out of the root/,
+  ],
   "a hard link to itself": [[{ name: "h" }, { name: "h", type: "1", link: "h" }], 400, /itself/],
   "a character device": [[{ name: "dev", type: "3" }], 400, /dev: it is a device/],
   "a block device": [[{ name: "dev", type: "4" }], 400, /dev: it is a device/],

@@ -95,7 +95,9 @@ function nodeOf(
   if (target === null) return null;
   if (type === "2") return link === "" ? null : { kind: "link", target: link };
   const there = nodes.get(target);
-  return there === undefined || there.kind === "dir" || target === name ? null : there;
+  if (there === undefined || there.kind === "dir" || target === name) return null;
+  // Another name of a symlink may lie where the same target leads out.
+  return there.kind === "link" && resolve(parent, there.target) === null ? null : there;
 }
 
 /** The model in the form of `treeOf`. */

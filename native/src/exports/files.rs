@@ -7,6 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::sync::atomic::AtomicBool;
 
+use rustix::fs::{Mode, stat};
+
 use super::{ends, with_core};
 use crate::abi::{BAD_LAYOUT, Lent, UNKNOWN, bytes, bytes_mut};
 use crate::disk::number;
@@ -221,7 +223,10 @@ pub unsafe extern "C" fn guestd_upload_tree(
             let file = Temp::unlinked(&spools)
                 .map_err(|errno| Failure::of("spool the archive for", &root, errno))?;
             reserve.check_file(&file)?;
-            let goal = Goal::Tree(Box::new(Spool::new(file, Some(near))), root);
+            // What is made in a set-group-id directory gets its group, and so cannot be made elsewhere.
+            let inherits = stat(&near).is_ok_and(|near| near.st_mode & Mode::SGID.bits() != 0);
+            let own_dir = (!inherits).then_some(near);
+            let goal = Goal::Tree(Box::new(Spool::new(file, own_dir)), root);
             Ok(Staged { goal, reserve })
         };
         upload.open(&transfers.writers, find_lane, open, transfers.ticket(token));

@@ -13,7 +13,7 @@ pub const IS_DIRECTORY: i32 = 10_001;
 pub const NOT_REGULAR: i32 = 10_002;
 /// The path names something that is no directory where one is needed.
 pub const NOT_DIRECTORY: i32 = 10_003;
-/// The file system is under the reserve; the operation's value is what is available, in bytes.
+/// The file system is under the reserve.
 pub const UNDER_RESERVE: i32 = 10_004;
 /// More members or bytes than allowed.
 pub const OVER_LIMIT: i32 = 10_005;
@@ -29,8 +29,6 @@ pub const LOST: i32 = 10_008;
 pub struct Failure {
     /// An errno, or one of the codes above.
     pub status: i32,
-    /// Bytes available, with [`UNDER_RESERVE`]; else 0.
-    pub value: i64,
     /// One line: what was tried, on which path.
     pub text: String,
 }
@@ -38,12 +36,8 @@ pub struct Failure {
 impl Failure {
     /// A failure with a code of ours.
     pub fn new(status: i32, text: impl Into<String>) -> Self {
-        let (value, text) = (0, text.into());
-        Self {
-            status,
-            value,
-            text,
-        }
+        let text = text.into();
+        Self { status, text }
     }
 
     /// A system call that failed: "Cannot `what` `path`".

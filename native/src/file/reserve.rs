@@ -21,6 +21,12 @@ pub fn taken(bytes: u64) -> u64 {
     blocks.saturating_mul(BLOCK_BYTES)
 }
 
+/// What `length` bytes of a sparse file take, from `offset` on.
+pub fn taken_within(offset: u64, length: u64) -> u64 {
+    let blocks = offset.saturating_add(length).div_ceil(BLOCK_BYTES) - offset / BLOCK_BYTES;
+    blocks.saturating_mul(BLOCK_BYTES)
+}
+
 /// Bytes that must stay available on a file system. 0 guards nothing, and what cannot be measured
 /// is not refused.
 ///
@@ -65,9 +71,13 @@ impl Reserve {
 
     /// What a failure is after all: a full disk is one that is under the reserve.
     pub fn explain(&self, errno: Errno, file: impl AsFd, failure: Failure) -> Failure {
+        self.filled(errno, file).unwrap_or(failure)
+    }
+
+    /// That the file system of an open file is under the reserve, if `errno` says that it is full.
+    pub fn filled(&self, errno: Errno, file: impl AsFd) -> Option<Failure> {
         let full = matches!(errno, Errno::NOSPC | Errno::DQUOT);
-        let under = full.then(|| self.check_file(file).err()).flatten();
-        under.unwrap_or(failure)
+        full.then(|| self.check_file(file).err()).flatten()
     }
 
     /// Looks at the file system of a file of `old` bytes on disk that is to take `new` in its place.
@@ -107,11 +117,7 @@ impl Reserve {
             "Cannot write: {available} bytes are available and {} are kept in reserve",
             self.bytes
         );
-        let value = available.min(i64::MAX as u64) as i64;
-        Err(Failure {
-            value,
-            ..Failure::new(UNDER_RESERVE, text)
-        })
+        Err(Failure::new(UNDER_RESERVE, text))
     }
 }
 
@@ -125,8 +131,9 @@ mod tests {
         assert_eq!(reserve.judge(100, 0), Ok(()));
         assert_eq!(reserve.judge(150, 50), Ok(()));
         assert_eq!((taken(0), taken(4096), taken(4097)), (4096, 4096, 8192));
+        assert_eq!((taken_within(4096, 1), taken_within(4095, 2)), (4096, 8192));
         let refused = reserve.judge(150, 51).unwrap_err();
-        assert_eq!((refused.status, refused.value), (UNDER_RESERVE, 150));
+        assert_eq!(refused.status, UNDER_RESERVE);
         assert!(refused.text.contains("150 bytes are available and 100"));
     }
 

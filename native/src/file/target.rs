@@ -189,6 +189,12 @@ impl Target {
         let old = (stat.st_blocks.max(0) as u64).saturating_mul(512);
         let new = fstat(source).map_err(failed)?.st_size.max(0) as u64;
         reserve.check_in_place(&target, old, new)?.map_err(failed)?;
+        let set_mode = || match self.mode {
+            Some(mode) => fchmod(&target, Mode::from_raw_mode(mode))
+                .map_err(|errno| Failure::of("change the mode of", &self.path, errno)),
+            None => Ok(()),
+        };
+        set_mode()?;
         let mut block = vec![0; COPY_BYTES];
         let mut at = 0;
         loop {
@@ -207,11 +213,8 @@ impl Target {
         if stat.st_size.max(0) as u64 > at {
             ftruncate(&target, at).map_err(failed)?;
         }
-        if let Some(mode) = self.mode {
-            fchmod(&target, Mode::from_raw_mode(mode))
-                .map_err(|errno| Failure::of("change the mode of", &self.path, errno))?;
-        }
-        Ok(())
+        // Once more, for writing takes set-id bits away.
+        set_mode()
     }
 }
 

@@ -42,8 +42,7 @@ impl Ticket {
                 let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
                 texts.insert(self.token, failure.text);
                 drop(texts);
-                self.wake
-                    .complete(self.token, failure.status, failure.value);
+                self.wake.complete(self.token, failure.status, 0);
             }
         }
     }

@@ -10,11 +10,11 @@ use super::Limits;
 use super::disk::{Root, is_mounted_over, kind_at};
 use super::known::{Key, Known, Node};
 use super::member::{Kind, Member, Members};
-use super::name::{MAX_TARGET, resolve, resolve_target, split};
+use super::name::{MAX_TARGET, climbs, depth, resolve, resolve_target, split};
 use super::spool::Spool;
 use super::way::{Here, Way, joined};
 use crate::file::failure::{CANCELLED, Failure, OVER_LIMIT, shown_bytes};
-use crate::file::reserve::taken;
+use crate::file::reserve::{taken, taken_within};
 
 /// What a checked archive amounts to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,8 @@ pub fn taken_by(member: &Member) -> u64 {
             _ => taken(member.stored),
         };
     };
-    let pieces = map.pieces.iter().map(|piece| taken(piece.length));
+    let pieces = map.pieces.iter();
+    let pieces = pieces.map(|piece| taken_within(piece.offset, piece.length));
     let pieces = pieces.fold(0, u64::saturating_add);
     pieces.clamp(taken(0), taken(map.size))
 }
@@ -219,7 +220,7 @@ impl Check<'_> {
                     let real = self.throughs.get(at as usize).cloned().unwrap_or_default();
                     here.go_to(real, &self.known);
                 }
-                Some(Node::Symlink) => {
+                Some(Node::Symlink { .. }) => {
                     let name = joined(&here.name, &component);
                     return refused(format!(
                         "through the symlink {} of the archive",
@@ -299,7 +300,10 @@ impl Check<'_> {
                 let why = match resolve_target(&self.parent_real, &member.link) {
                     _ if member.link.is_empty() => "has an empty link target",
                     _ if member.link.len() > MAX_TARGET => "has a link target above 4095 bytes",
-                    Ok(_) => return Ok(Node::Symlink),
+                    Ok(_) => {
+                        let climbs = climbs(&member.link);
+                        return Ok(Node::Symlink { climbs });
+                    }
                     Err("is absolute") => "has an absolute link target",
                     Err("leads out of the root") => "has a link target out of the root",
                     Err(_) => "has a link target that no link can have",
@@ -328,6 +332,12 @@ impl Check<'_> {
         match self.known.get(self.known.key(&target)) {
             Some(Node::Directory { .. } | Node::Through(_)) => {
                 return Err(member.refused("is a hard link to a directory"));
+            }
+            // The same target leads elsewhere from here.
+            Some(Node::Symlink { climbs }) if climbs > depth(name) => {
+                return Err(
+                    member.refused("is a hard link to a symlink that leads out of the root")
+                );
             }
             Some(node) => return Ok(node),
             None => {}

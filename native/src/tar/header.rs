@@ -30,64 +30,119 @@ const MAX_LONG: u64 = 0o77_777_777_777;
 
 /// Appends the header of `entry`, and before it an extended header for what does not fit.
 pub fn append(out: &mut Vec<u8>, entry: &Entry) {
-    let mut extended = Vec::new();
+    let start = out.len();
+    // The place of the extended header, should it have records.
+    out.resize(start + BLOCK, 0);
     let mut header = Header::new_ustar();
-    let (name, link) = (entry.name, entry.link);
-    let mut binary = false;
     let fields = header.as_old_mut();
+    let too_long = |value: &[u8], field: &[u8]| value.len() > field.len();
+    let binary =
+        |value: &[u8], field: &[u8]| too_long(value, field) && std::str::from_utf8(value).is_err();
+    if binary(entry.name, &fields.name) || binary(entry.link, &fields.linkname) {
+        // Readers take names for UTF-8 unless they are told.
+        pax::append(out, "hdrcharset", b"BINARY");
+    }
     for (key, value, field) in [
-        ("path", name, &mut fields.name),
-        ("linkpath", link, &mut fields.linkname),
+        ("path", entry.name, &mut fields.name),
+        ("linkpath", entry.link, &mut fields.linkname),
     ] {
         let fits = value.len().min(field.len());
         field[..fits].copy_from_slice(&value[..fits]);
-        if fits < value.len() {
-            binary |= std::str::from_utf8(value).is_err();
-            pax::append(&mut extended, key, value);
+        if too_long(value, field) {
+            pax::append(out, key, value);
         }
     }
-    header.set_entry_type(entry.kind);
-    header.set_mode(entry.mode & 0o7777);
-    let mut number = |key: &str, value: i128, max: u64| {
-        let fits = u64::try_from(value).ok().filter(|value| *value <= max);
-        if fits.is_none() {
-            pax::append(&mut extended, key, value.to_string().as_bytes());
+    let mut number = |key: &str, value: u64, max: u64| {
+        if value <= max {
+            return value;
         }
-        fits.unwrap_or(0)
+        pax::append(out, key, value.to_string().as_bytes());
+        0
     };
-    header.set_uid(number("uid", entry.uid.into(), MAX_ID));
-    header.set_gid(number("gid", entry.gid.into(), MAX_ID));
-    header.set_size(number("size", entry.size.into(), MAX_LONG));
+    let uid = number("uid", entry.uid.into(), MAX_ID);
+    let gid = number("gid", entry.gid.into(), MAX_ID);
+    let size = number("size", entry.size, MAX_LONG);
     let (secs, nanos) = entry.mtime;
     let whole = u64::try_from(secs).ok().filter(|secs| *secs <= MAX_LONG);
-    header.set_mtime(whole.unwrap_or(0));
     if whole.is_none() || nanos != 0 {
-        pax::append(
-            &mut extended,
-            "mtime",
-            pax::time_text(secs, nanos).as_bytes(),
-        );
+        pax::append(out, "mtime", pax::time_text(secs, nanos).as_bytes());
     }
-    header.set_cksum();
-    if !extended.is_empty() {
-        if binary {
-            // Readers take names for UTF-8 unless they are told.
-            let mut records = Vec::new();
-            pax::append(&mut records, "hdrcharset", b"BINARY");
-            extended.splice(0..0, records);
+    let numbers = [uid, gid, size, whole.unwrap_or(0)];
+    finish(&mut header, entry.kind, entry.mode & 0o7777, numbers);
+    match out.len() - start - BLOCK {
+        0 => out.truncate(start),
+        length => {
+            let mut before = Header::new_ustar();
+            before.as_old_mut().name[..11].copy_from_slice(b"PaxHeader/x");
+            let numbers = [0, 0, length as u64, 0];
+            finish(&mut before, EntryType::XHeader, 0o644, numbers);
+            out[start..start + BLOCK].copy_from_slice(before.as_bytes());
+            out.resize(out.len().next_multiple_of(BLOCK), 0);
         }
-        let mut before = Header::new_ustar();
-        before.as_old_mut().name[..11].copy_from_slice(b"PaxHeader/x");
-        before.set_entry_type(EntryType::XHeader);
-        before.set_mode(0o644);
-        before.set_uid(0);
-        before.set_gid(0);
-        before.set_mtime(0);
-        before.set_size(extended.len() as u64);
-        before.set_cksum();
-        out.extend_from_slice(before.as_bytes());
-        extended.resize(extended.len().next_multiple_of(BLOCK), 0);
-        out.extend_from_slice(&extended);
     }
     out.extend_from_slice(header.as_bytes());
+}
+
+/// Fills in the kind, the mode, the uid, gid, size and time, all of which fit, and the checksum.
+fn finish(header: &mut Header, kind: EntryType, mode: u32, [uid, gid, size, mtime]: [u64; 4]) {
+    let fields = header.as_old_mut();
+    fields.linkflag = [kind.as_byte()];
+    octal(&mut fields.mode, mode.into());
+    octal(&mut fields.uid, uid);
+    octal(&mut fields.gid, gid);
+    octal(&mut fields.size, size);
+    octal(&mut fields.mtime, mtime);
+    fields.cksum = [b' '; 8];
+    let sum = header.as_bytes().iter().map(|byte| u64::from(*byte)).sum();
+    octal(&mut header.as_old_mut().cksum, sum);
+}
+
+/// Digits and a NUL. (The setters of `tar::Header` go through `format!`, which a tree of small files
+/// has no time for.)
+fn octal(field: &mut [u8], mut value: u64) {
+    if let Some((end, digits)) = field.split_last_mut() {
+        *end = 0;
+        for digit in digits.iter_mut().rev() {
+            *digit = b'0' + (value & 7) as u8;
+            value >>= 3;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn fields_are_those_that_the_crate_writes(
+            mode in 0u32..=0o7777, uid in 0..=MAX_ID, gid in 0..=MAX_ID, size in 0..=MAX_LONG,
+            secs in 0..=MAX_LONG, name in "[a-z]{1,100}", link in "[a-z]{0,100}",
+        ) {
+            let mut wanted = Header::new_ustar();
+            let fields = wanted.as_old_mut();
+            fields.name[..name.len()].copy_from_slice(name.as_bytes());
+            fields.linkname[..link.len()].copy_from_slice(link.as_bytes());
+            wanted.set_entry_type(EntryType::Link);
+            wanted.set_mode(mode);
+            wanted.set_uid(uid);
+            wanted.set_gid(gid);
+            wanted.set_size(size);
+            wanted.set_mtime(secs);
+            wanted.set_cksum();
+            let mut out = Vec::new();
+            append(&mut out, &Entry {
+                kind: EntryType::Link,
+                name: name.as_bytes(),
+                link: link.as_bytes(),
+                mode,
+                uid: uid as u32,
+                gid: gid as u32,
+                mtime: (secs as i64, 0),
+                size,
+            });
+            prop_assert_eq!(&out[..], &wanted.as_bytes()[..]);
+        }
+    }
 }

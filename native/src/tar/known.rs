@@ -14,8 +14,11 @@ pub enum Node {
     },
     /// A file.
     File,
-    /// A symlink of the archive.
-    Symlink,
+    /// A symlink of the archive, whose target goes so many directories above its own.
+    Symlink {
+        /// See above.
+        climbs: u32,
+    },
     /// A symlink on disk through which members go; the number says where to.
     Through(u32),
 }

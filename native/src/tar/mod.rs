@@ -1,6 +1,6 @@
 //! Trees as tar: packed while they are read, extracted after the whole archive was checked.
 //!
-//! - `walk`, `pack`, `header`  a directory as a pax archive
+//! - `walk`, `names`, `pack`, `header`  a directory as a pax archive
 //! - `spool`  an archive while it arrives
 //! - `blocks`, `field`, `pax`, `sparse`, `extension`, `member`  an archive as members
 //! - `name`, `known`, `way`, `disk`, `check`  what of it is refused before anything is written
@@ -16,6 +16,7 @@ pub mod header;
 pub mod known;
 pub mod member;
 pub mod name;
+pub mod names;
 pub mod pack;
 pub mod pax;
 pub mod place;

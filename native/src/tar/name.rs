@@ -46,6 +46,25 @@ fn resolve_within(from: &[u8], path: &[u8], max: usize) -> Result<Vec<u8>, &'sta
     Ok(resolved)
 }
 
+/// How many directories a symlink's target goes above the one that the symlink is in.
+pub fn climbs(target: &[u8]) -> u32 {
+    let (mut at, mut highest) = (0i32, 0);
+    for component in target.split(|byte| *byte == b'/') {
+        match component {
+            b"" | b"." => {}
+            b".." => at -= 1,
+            _ => at += 1,
+        }
+        highest = highest.min(at);
+    }
+    highest.unsigned_abs()
+}
+
+/// How many directories beneath the root a resolved name's directory is.
+pub fn depth(name: &[u8]) -> u32 {
+    name.iter().filter(|byte| **byte == b'/').count() as u32
+}
+
 /// A resolved name's directory, empty for the root, and its last component.
 pub fn split(name: &[u8]) -> (&[u8], &[u8]) {
     match memchr::memrchr(b'/', name) {
@@ -78,6 +97,16 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_target_leads_out_where_it_climbs_above_the_root(
+            dir in "(x(/x){0,3})?", target in "[a./]{1,24}",
+        ) {
+            prop_assume!(!target.starts_with('/'));
+            let name = if dir.is_empty() { "s".to_owned() } else { format!("{dir}/s") };
+            let leads_out = resolve(dir.as_bytes(), target.as_bytes()).is_err();
+            prop_assert_eq!(climbs(target.as_bytes()) > depth(name.as_bytes()), leads_out);
+        }
+
         #[test]
         fn a_resolved_name_is_plain_and_resolves_to_itself(path in "[a./]{0,24}") {
             if let Ok(name) = resolve(b"", path.as_bytes()) {

@@ -151,7 +151,8 @@ impl Packer {
         let names = tally.limits.members.saturating_mul(2);
         let (walk, root) = Walk::open(&tally.path, &self.cancelled, Purpose::Packing { names })?;
         self.walk = walk;
-        self.header(&root.stat, EntryType::Directory, b"./", b"", 0);
+        let out = &mut self.pending;
+        append(out, &root.stat, EntryType::Directory, b"./", b"", 0);
         Ok(())
     }
 
@@ -164,23 +165,23 @@ impl Packer {
             self.ended = true;
             return Ok(());
         };
-        let mut name = self.walk.path().to_vec();
+        let (out, name) = (&mut self.pending, self.walk.path());
         match found.kind {
             FileType::Directory => {
-                name.push(b'/');
-                self.header(&found.stat, EntryType::Directory, &name, b"", 0);
+                let name = [name, b"/"].concat();
+                append(out, &found.stat, EntryType::Directory, &name, b"", 0);
             }
             FileType::Symlink => {
                 if let Some(target) = self.walk.link_target()? {
-                    self.header(&found.stat, EntryType::Symlink, &name, &target, 0);
+                    append(out, &found.stat, EntryType::Symlink, name, &target, 0);
                 }
             }
             _ => {
-                if let Some(first) = self.links.met(&found.stat, &name) {
-                    self.header(&found.stat, EntryType::Link, &name, &first, 0);
+                if let Some(first) = self.links.met(&found.stat, name) {
+                    append(out, &found.stat, EntryType::Link, name, &first, 0);
                 } else if let Some(file) = found.file {
                     let size = found.stat.st_size.max(0) as u64;
-                    self.header(&found.stat, EntryType::Regular, &name, b"", size);
+                    append(out, &found.stat, EntryType::Regular, name, b"", size);
                     let padding = padded(size).map_or(0, |whole| whole - size);
                     self.content = Some(Content {
                         file: Some(file),
@@ -191,22 +192,6 @@ impl Packer {
             }
         }
         Ok(())
-    }
-
-    fn header(&mut self, stat: &Stat, kind: EntryType, name: &[u8], link: &[u8], size: u64) {
-        let entry = Entry {
-            kind,
-            name,
-            link,
-            mode: stat.st_mode,
-            uid: stat.st_uid,
-            gid: stat.st_gid,
-            // The type of the fraction differs between architectures and versions of the crate.
-            #[allow(clippy::unnecessary_cast)]
-            mtime: (stat.st_mtime, stat.st_mtime_nsec as u32),
-            size,
-        };
-        header::append(&mut self.pending, &entry);
     }
 
     /// Gives of the content what there is: zeros where the file has become shorter.
@@ -239,6 +224,22 @@ impl Packer {
         }
         Ok(filled)
     }
+}
+
+fn append(out: &mut Vec<u8>, stat: &Stat, kind: EntryType, name: &[u8], link: &[u8], size: u64) {
+    let entry = Entry {
+        kind,
+        name,
+        link,
+        mode: stat.st_mode,
+        uid: stat.st_uid,
+        gid: stat.st_gid,
+        // The type of the fraction differs between architectures and versions of the crate.
+        #[allow(clippy::unnecessary_cast)]
+        mtime: (stat.st_mtime, stat.st_mtime_nsec as u32),
+        size,
+    };
+    header::append(out, &entry);
 }
 
 impl Source for Packer {

@@ -1,14 +1,17 @@
 //! Records of an extended header: "LENGTH KEY=VALUE\n", where LENGTH counts itself.
 
+use std::io::Write;
+
 /// Appends a record.
 pub fn append(out: &mut Vec<u8>, key: &str, value: &[u8]) {
+    let digits = |number: usize| number.checked_ilog10().unwrap_or(0) as usize + 1;
     let rest = key.len() + value.len() + 3;
     let mut length = rest + 1;
-    while length != rest + length.to_string().len() {
-        length = rest + length.to_string().len();
+    while length != rest + digits(length) {
+        length = rest + digits(length);
     }
-    out.extend_from_slice(length.to_string().as_bytes());
-    out.push(b' ');
+    // Writing into memory cannot fail.
+    let _ = write!(out, "{length} ");
     out.extend_from_slice(key.as_bytes());
     out.push(b'=');
     out.extend_from_slice(value);
@@ -72,15 +75,16 @@ pub fn time(text: &[u8]) -> Option<(i64, u32)> {
 /// A point in time as [`time`] reads it.
 pub fn time_text(secs: i64, nanos: u32) -> String {
     let (sign, secs, nanos) = match (secs, nanos) {
-        (0.., _) | (_, 0) => ("", i128::from(secs), nanos),
+        (0.., _) | (_, 0) => ("", secs, nanos),
         // What is counted backwards has its fraction counted backwards, too.
-        _ => ("-", -i128::from(secs) - 1, 1_000_000_000 - nanos),
+        _ => ("-", -(secs + 1), 1_000_000_000 - nanos),
     };
     if nanos == 0 {
         return format!("{sign}{secs}");
     }
-    let text = format!("{sign}{secs}.{nanos:09}");
-    text.trim_end_matches('0').to_owned()
+    let mut text = format!("{sign}{secs}.{nanos:09}");
+    text.truncate(text.trim_end_matches('0').len());
+    text
 }
 
 #[cfg(test)]
@@ -126,6 +130,8 @@ mod tests {
             (-3, 0),
             (0, 1),
             (7, 0),
+            (i64::MIN + 1, 0),
+            (-i64::MAX, 1),
         ] {
             let text = time_text(secs, nanos);
             assert_eq!(time(text.as_bytes()), Some((secs, nanos)), "{text}");

@@ -122,7 +122,14 @@ impl Place<'_> {
             return Ok(());
         }
         let mut write = |fd: &OwnedFd| -> Result<(), Why> {
-            fill(fd, member, source, blocks)?;
+            // Asked while it still has what it filled the disk with.
+            fill(fd, member, source, blocks).map_err(|why| match why {
+                Why::Errno(errno) => match source.reserve.filled(errno, fd) {
+                    Some(failure) => Why::Reserve(failure),
+                    None => why,
+                },
+                other => other,
+            })?;
             fchmod(fd, Mode::from_raw_mode(member.mode))?;
             Ok(futimens(fd, &times(member))?)
         };

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::fs::{
-    Access, AtFlags, Dir, FileType, Mode, OFlags, Stat, accessat, fstat, open, openat, readlinkat,
-    stat, statat,
+    Access, AtFlags, FileType, Mode, OFlags, RawDir, Stat, accessat, fstat, open, openat,
+    readlinkat, stat, statat,
 };
 use rustix::io::Errno;
 
+use super::names::Names;
 use crate::file::failure::{CANCELLED, Failure, NOT_DIRECTORY, OVER_LIMIT, shown, shown_bytes};
 
 /// Directories that stay open on the way down. Those above are reopened on the way up.
@@ -58,25 +59,28 @@ pub struct Found {
     pub file: Option<File>,
 }
 
-/// An entry of a directory: its name, with a slash at the end if it is a directory, so that entries
-/// sort as the names of their members do; and its kind, if the directory says it.
-type Key = (Vec<u8>, FileType);
+/// How much is read of a directory at a time, in bytes.
+const LISTING: usize = 32 << 10;
 
 /// Invariant: `names` are those still to be visited, the next one last. `fd` is open for the
 /// deepest [`OPEN`] frames. `above` is the length of the path that leads here.
 struct Frame {
     fd: Option<OwnedFd>,
     identity: (u64, u64),
-    names: Vec<Key>,
+    names: Names,
     above: usize,
 }
 
 /// A walk. What vanishes meanwhile is passed over, as are sockets, fifos and devices.
+///
+/// Invariant: from a member's finding until the next one is looked for, its name begins at `own` in
+/// `path`.
 pub struct Walk {
     root: String,
     frames: Vec<Frame>,
     path: Vec<u8>,
-    name: Vec<u8>,
+    own: usize,
+    listing: Vec<u8>,
     may_read_all: bool,
     opening: bool,
     /// Names that may still be come upon.
@@ -114,7 +118,8 @@ impl Walk {
             root: shown(path),
             frames: Vec::new(),
             path: Vec::new(),
-            name: Vec::new(),
+            own: 0,
+            listing: Vec::with_capacity(LISTING),
             may_read_all: rustix::process::geteuid().is_root(),
             opening,
             // The root is a member, but no name.
@@ -138,7 +143,7 @@ impl Walk {
                 return Ok(None);
             };
             let above = frame.above;
-            let Some((mut key, kind)) = frame.names.pop() else {
+            let Some((name, kind)) = frame.names.pop() else {
                 self.leave()?;
                 continue;
             };
@@ -146,15 +151,16 @@ impl Walk {
             if self.path.len() < above {
                 self.path.push(b'/');
             }
-            if key.last() == Some(&b'/') {
-                key.pop();
-            }
-            self.path.extend_from_slice(&key);
-            self.name = key;
-            match self.visit(kind) {
-                Ok(Some(found)) => return Ok(Some(found)),
-                Ok(None) | Err(Errno::NOENT) => {}
-                Err(errno) => return Err(self.failed(errno)),
+            self.own = self.path.len();
+            self.path.extend_from_slice(name);
+            // It may be something else than when it was listed: then that is what it is.
+            for kind in [kind, FileType::Unknown] {
+                match self.visit(kind) {
+                    Ok(Some(found)) => return Ok(Some(found)),
+                    Ok(None) => {}
+                    Err(Errno::NOENT) => break,
+                    Err(errno) => return Err(self.failed(errno)),
+                }
             }
         }
     }
@@ -211,7 +217,7 @@ impl Walk {
     }
 
     fn name(&self) -> &OsStr {
-        OsStr::from_bytes(&self.name)
+        OsStr::from_bytes(self.path.get(self.own..).unwrap_or_default())
     }
 
     /// The directory of the member that was found last: above the frame that a directory opened.
@@ -221,13 +227,9 @@ impl Walk {
             .frames
             .iter()
             .rev()
-            .find(|frame| frame.above <= self.own_start());
+            .find(|frame| frame.above <= self.own);
         let fd = frame.and_then(|frame| frame.fd.as_ref());
         fd.map(|fd| fd.as_fd()).ok_or(Errno::BADF)
-    }
-
-    fn own_start(&self) -> usize {
-        self.path.len() - self.name.len()
     }
 
     fn visit(&mut self, kind: FileType) -> Result<Option<Found>, Errno> {
@@ -269,25 +271,27 @@ impl Walk {
 
     /// Lists a directory and makes it the one that is visited next.
     fn enter(&mut self, fd: OwnedFd, stat: &Stat, above: usize) -> Result<(), Errno> {
-        let mut names = Vec::new();
-        for entry in Dir::read_from(&fd)? {
+        let mut names = Names::default();
+        let mut entries = RawDir::new(&fd, self.listing.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
             let entry = entry?;
-            let name = entry.file_name().to_bytes();
-            if name == b"." || name == b".." {
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
                 continue;
             }
             let kind = match entry.file_type() {
-                FileType::Unknown => statat(&fd, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                FileType::Unknown => statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW)
                     .map_or(FileType::Unknown, |stat| {
                         FileType::from_raw_mode(stat.st_mode)
                     }),
                 known => known,
             };
-            let mut key = name.to_vec();
-            match kind {
-                FileType::Directory => key.push(b'/'),
-                FileType::RegularFile | FileType::Symlink | FileType::Unknown => {}
-                _ => continue,
+            let wanted = matches!(
+                kind,
+                FileType::Directory | FileType::RegularFile | FileType::Symlink | FileType::Unknown
+            );
+            if !wanted {
+                continue;
             }
             // Before it is kept: a directory may have any number of names.
             let room = self.room.checked_sub(1);
@@ -295,13 +299,13 @@ impl Walk {
                 self.over = true;
                 Errno::OVERFLOW
             })?;
-            names.push((key, kind));
-            if names.len() % LOOK_EVERY == 0 && self.cancelled.load(Ordering::Relaxed) {
+            names.push(name.to_bytes(), kind);
+            let count = names.count();
+            if count % LOOK_EVERY == 0 && self.cancelled.load(Ordering::Relaxed) {
                 return Err(Errno::CANCELED);
             }
         }
-        names.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
-        names.shrink_to_fit();
+        names.sort();
         if let Some(at) = self.frames.len().checked_sub(OPEN) {
             self.frames[at].fd = None;
         }
@@ -340,5 +344,44 @@ impl Walk {
             }
             Err(errno) => Err(self.failed(errno)),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::testing::TempDir;
+    use std::fs::{create_dir, remove_dir, remove_file, write};
+
+    #[test]
+    fn what_has_become_something_else_since_it_was_listed_is_that() {
+        let dir = TempDir::make();
+        let at = |name: &str| dir.path().join(name);
+        write(at("file"), b"1").unwrap();
+        write(at("gone"), b"1").unwrap();
+        create_dir(at("dir")).unwrap();
+        std::os::unix::fs::symlink("file", at("link")).unwrap();
+        let cancelled = Arc::default();
+        let purpose = Purpose::Packing { names: 9 };
+        let (mut walk, _) = Walk::open(dir.path(), &cancelled, purpose).unwrap();
+        remove_file(at("file")).unwrap();
+        std::os::unix::fs::symlink("link", at("file")).unwrap();
+        remove_file(at("gone")).unwrap();
+        remove_dir(at("dir")).unwrap();
+        write(at("dir"), b"2").unwrap();
+        remove_file(at("link")).unwrap();
+        create_dir(at("link")).unwrap();
+        write(at("link/within"), b"3").unwrap();
+        let mut found = Vec::new();
+        while let Some(member) = walk.next_member().unwrap() {
+            found.push((walk.path().to_vec(), member.kind));
+        }
+        let wanted = [
+            (b"dir".to_vec(), FileType::RegularFile),
+            (b"file".to_vec(), FileType::Symlink),
+            (b"link".to_vec(), FileType::Directory),
+            (b"link/within".to_vec(), FileType::RegularFile),
+        ];
+        assert_eq!(found, wanted);
     }
 }
