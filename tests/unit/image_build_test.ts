@@ -262,7 +262,7 @@ Deno.test("a rustc too old for the library is not taken for the cross build", as
   }
 });
 
-Deno.test("install.sh installs either form, and the installed daemon starts", async () => {
+Deno.test("install.sh installs either form, and the installed daemon starts and writes no file", async () => {
   using scratch = new BuildRoot();
   const install = async (...args: string[]): Promise<Outcome> =>
     await command(`${ROOT}image/install.sh`, args);
@@ -274,6 +274,9 @@ Deno.test("install.sh installs either form, and the installed daemon starts", as
   };
   const launched = await command(`${bundle}/usr/lib/guestd/scripts/guestd`, ["--version"]);
   strictEqual(launched.out, version, launched.said);
+  // It writes nothing, for the disk may be full: Deno's caches would be there.
+  const beside = Deno.readDirSync(`${bundle}/usr/lib/guestd/.tools`);
+  deepStrictEqual(Array.from(beside, ({ name }) => name), ["bin"]);
   match(
     await Deno.readTextFile(`${bundle}/usr/bin/guestd`),
     /^exec \/usr\/lib\/guestd\/scripts\/guestd "\$@"$/m,
