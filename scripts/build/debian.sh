@@ -96,16 +96,22 @@ update_lists() {
     die "the guest image is made of Debian's packages, and apt-get update has failed"
 }
 
-# fetch_packages ARCH: kernel, busybox, C library, for the guest; once, until image --fresh.
+# fetch_packages ARCH: kernel, busybox, C library, for the guest; once, until image --fresh or until this file, which
+# says what is kept of them, is another one.
 fetch_packages() {
-  local arch=$1 home=$tools/image/$1 kernel
-  [ ! -e "$home/unpacked/complete" ] || return 0
+  local arch=$1 home=$tools/image/$1 kernel recipe
+  recipe=$(cksum <scripts/build/debian.sh)
+  ! grep -qsxF "$recipe" "$home/unpacked/complete" || return 0
   say "fetching Debian's kernel, busybox and C library for $arch (some 40 MB)"
   rm -rf "$home"
   mkdir -p "$home"
   update_lists "$arch"
-  kernel=$(apt_for "$arch" apt-cache depends "linux-image-cloud-$arch" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1)
-  [ -n "$kernel" ] || die "the guest image needs linux-image-cloud-$arch, which this machine's apt sources do not give"
+  # apt-get update takes sources that are out of reach for a success: it is seen here that there is nothing.
+  kernel=$(apt_for "$arch" apt-cache depends "linux-image-cloud-$arch" 2>/dev/null | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1) || true
+  if [ -z "$kernel" ]; then
+    tail -n 12 "$tools/log/apt.log" | sed 's/^/  | /' >&2
+    die "the guest image needs Debian's linux-image-cloud-$arch, which this machine's apt sources do not give"
+  fi
   unpack_package "$arch" "$kernel" kernel
   expand_modules "$home/unpacked/kernel"
   unpack_package "$arch" busybox-static busybox-static
@@ -114,7 +120,7 @@ fetch_packages() {
   # Its documents are a link to those of the compiler's base.
   unpack_package "$arch" "$(basename "$(readlink "$home/unpacked/libgcc-s1/usr/share/doc/libgcc-s1")")" gcc-base
   rm -rf "$home/apt"
-  : >"$home/unpacked/complete"
+  echo "$recipe" >"$home/unpacked/complete"
 }
 
 # lib_of PACKAGE NAME: its top directory NAME (lib, lib64), where a release has it; nothing where there is none.

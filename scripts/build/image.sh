@@ -135,7 +135,11 @@ ensure_image() {
     fetch_packages "$1"
     fetch_own_busybox
     ensure_parts "$1"
-    image_fresh "$1" || build_image "$1"
+    if image_fresh "$1"; then
+      say "dist/image/$1 is up to date, with the daemon as $(form_words "$(cat "dist/image/$1/form")")"
+    else
+      build_image "$1"
+    fi
   ) 9>"$tools/image/lock"
 }
 

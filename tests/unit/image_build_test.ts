@@ -165,6 +165,19 @@ Deno.test("an image of another size, of another form or older than the scripts i
   }
 });
 
+Deno.test("an image that is up to date is told, and in which form it has the daemon", async () => {
+  using scratch = new BuildRoot();
+  scratch.file("dist/image/amd64/form", "bundle\n");
+  const { code, said } = await scratch.run(`need_tools() { :; }
+    fetch_packages() { :; }
+    fetch_own_busybox() { :; }
+    ensure_parts() { :; }
+    image_fresh() { :; }
+    ensure_image amd64`);
+  strictEqual(code, 0, said);
+  match(said, /dist\/image\/amd64 is up to date, with the daemon as deno, bundle and library/);
+});
+
 Deno.test("each driver comes after those that it depends on, and one that is nowhere is told", async () => {
   using scratch = new BuildRoot();
   const modules = makeModules(scratch);
@@ -207,6 +220,29 @@ Deno.test("packages are read in the layout of each of Debian's releases, compres
   ], said);
 });
 
+Deno.test("packages are fetched once, and again by a script that keeps other parts of them", async () => {
+  using scratch = new BuildRoot();
+  const ask = `update_lists() { die "it fetches"; }
+    mkdir -p "$tools/image/amd64/unpacked"
+    `;
+  const fetch = `${ask} fetch_packages amd64; echo kept`;
+  match((await scratch.run(fetch)).said, /it fetches/);
+  const before = scratch.file(".tools/image/amd64/unpacked/complete", "");
+  match((await scratch.run(fetch)).said, /it fetches/);
+  await scratch.run(`${ask} cksum <scripts/build/debian.sh >${before}`);
+  strictEqual((await scratch.run(fetch)).out, "kept");
+});
+
+Deno.test("Debian out of reach is a sentence and exit code 2, though apt-get update takes it for a success", async () => {
+  using scratch = new BuildRoot();
+  const { code, said } = await scratch.run(`mkdir -p "$tools/log"
+    update_lists() { echo 'W: Failed to fetch' >"$tools/log/apt.log"; }
+    apt_for() { return 100; }
+    fetch_packages amd64`);
+  strictEqual(code, 2, said);
+  match(said, / {2}\| W: Failed to fetch\nbuild\.sh: .* needs Debian's linux-image-cloud-amd64/);
+});
+
 Deno.test("the guest gets the pinned Deno itself, whatever stands in its place here", async () => {
   const ask = 'deno_for "$(host_arch)"';
   using shim = new BuildRoot();
@@ -226,7 +262,7 @@ Deno.test("a rustc too old for the library is not taken for the cross build", as
   }
 });
 
-Deno.test("install.sh installs either form, and the installed daemon starts", async () => {
+Deno.test("install.sh installs either form, and the installed daemon starts and writes no file", async () => {
   using scratch = new BuildRoot();
   const install = async (...args: string[]): Promise<Outcome> =>
     await command(`${ROOT}image/install.sh`, args);
@@ -238,6 +274,9 @@ Deno.test("install.sh installs either form, and the installed daemon starts", as
   };
   const launched = await command(`${bundle}/usr/lib/guestd/scripts/guestd`, ["--version"]);
   strictEqual(launched.out, version, launched.said);
+  // It writes nothing, for the disk may be full: Deno's caches would be there.
+  const beside = Deno.readDirSync(`${bundle}/usr/lib/guestd/.tools`);
+  deepStrictEqual(Array.from(beside, ({ name }) => name), ["bin"]);
   match(
     await Deno.readTextFile(`${bundle}/usr/bin/guestd`),
     /^exec \/usr\/lib\/guestd\/scripts\/guestd "\$@"$/m,

@@ -5,8 +5,10 @@ use std::ffi::c_void;
 use std::fs;
 
 /// Gives free heap back, and unmaps pages of the program's files that only the start or a burst
-/// needed: what is still used is mapped again from the page cache at its next use. Returns the
-/// bytes of files that were looked at.
+/// needed: what is still used is mapped again from the page cache at its next use, and from then on
+/// it stays, where root may lock memory. Commands that want all there is would otherwise have the
+/// kernel drop the daemon's code, and it would read itself from the disk for minutes, at every step,
+/// when it is to end them. Returns the bytes of files that were looked at.
 pub fn trim() -> usize {
     // SAFETY: malloc_trim takes a number and may be called at any time.
     #[cfg(target_env = "gnu")]
@@ -15,10 +17,16 @@ pub fn trim() -> usize {
     }
     let mut looked_at = 0;
     for (start, length) in clean_mappings() {
+        let start = start as *mut c_void;
         // SAFETY: MADV_DONTNEED demands that nobody minds losing what was written to the range:
         // it is a file's mapping, not writable, and holds no page of its own. Whoever runs in it or
-        // reads it gets the same bytes again.
-        unsafe { libc::madvise(start as *mut c_void, length, libc::MADV_DONTNEED) };
+        // reads it gets the same bytes again. Locks change no byte; without the right to them
+        // nothing happens.
+        unsafe {
+            libc::munlock(start, length);
+            libc::madvise(start, length, libc::MADV_DONTNEED);
+            libc::mlock2(start, length, libc::MLOCK_ONFAULT);
+        }
         looked_at += length;
     }
     looked_at
@@ -100,5 +108,26 @@ mod tests {
         assert!(trim() > 0);
         // This very code runs from such a mapping, and so does what it calls.
         assert!(format!("{:?}", clean_mappings()).len() > 2);
+    }
+
+    /// A field of this process's status, in the radix given.
+    fn status(name: &str, radix: u32) -> u64 {
+        let text = fs::read_to_string("/proc/self/status").unwrap();
+        let field = text.lines().find_map(|line| line.strip_prefix(name));
+        let value = field.and_then(|rest| rest.split_whitespace().next());
+        u64::from_str_radix(value.unwrap(), radix).unwrap()
+    }
+
+    #[test]
+    fn whoever_may_lock_memory_keeps_the_program_in_it_also_the_second_time() {
+        if status("CapEff:", 16) & (1 << 14) == 0 {
+            println!("skipped: locking the program into memory needs CAP_IPC_LOCK");
+            return;
+        }
+        for _ in 0..2 {
+            let looked_at = trim() as u64;
+            let locked = status("VmLck:", 10) * 1024;
+            assert!(locked >= looked_at, "{locked} of {looked_at} bytes");
+        }
     }
 }
