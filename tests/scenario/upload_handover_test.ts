@@ -106,6 +106,30 @@ Deno.test("a large body on a connection that may speak HTTP/2 is read by the ser
   strictEqual(handedOver(daemon), false);
 });
 
+Deno.test("a large body that the server reads is not collected by it", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const connections = await Promise.all(Array.from({ length: 5 }, () => daemon.connect()));
+  const last = connections.at(-1);
+  const peak = (): number =>
+    Number(/VmHWM:\s*([0-9]+)/.exec(Deno.readTextFileSync(`/proc/${daemon.pid}/status`))?.[1]);
+  const before = peak();
+  for (const [at, connection] of connections.entries()) {
+    strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+    // Those before the last one stop, and have all the large buffers.
+    const sent = connection === last ? 128 : 2;
+    await connection.send(request("PUT", fileUrl("file", scratch.join(`file${at}`)), [
+      ["Authorization", `Bearer ${daemon.token}`],
+      ["Content-Length", String(128 * MIB)],
+    ]));
+    for (let piece = 0; piece < sent; piece++) await connection.send(CONTENT.subarray(0, MIB));
+  }
+  strictEqual((await last?.response("PUT"))?.status, 204);
+  const more = Math.round((peak() - before) / 1024);
+  ok(more < 40, `${more} MiB more`);
+  for (const connection of connections) connection[Symbol.dispose]();
+});
+
 Deno.test("callers that stop in mid-body hold no thread, and leave nothing when they are gone", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
