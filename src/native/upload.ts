@@ -88,21 +88,31 @@ export class Upload {
   async receive(caller: CallerEnds, left: number, sent: number | undefined): Promise<boolean> {
     const { symbols } = this.#core;
     const host = new TextEncoder().encode(caller.hostname);
-    const written = await transfer(
-      this.#core,
-      (token) =>
-        symbols.guestd_upload_receive(
-          this.#handle,
-          host,
-          host.length,
-          caller.port,
-          caller.localPort,
-          sent ?? -1,
-          BigInt(left),
-          token,
-        ),
-    );
-    return written === left;
+    const [received] = await Promise.allSettled([
+      transfer(
+        this.#core,
+        (token) =>
+          symbols.guestd_upload_receive(
+            this.#handle,
+            host,
+            host.length,
+            caller.port,
+            caller.localPort,
+            sent ?? -1,
+            BigInt(left),
+            token,
+          ),
+      ),
+    ]);
+    // Which of its steps was under way does not matter then.
+    if (this.#aborted !== undefined) {
+      throw new TransferError(
+        TransferStatus.cancelled,
+        "Cannot write on: the upload is over",
+      );
+    }
+    if (received.status === "rejected") throw received.reason;
+    return received.value === left;
   }
 
   /**

@@ -1,4 +1,4 @@
-import { ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import http2 from "node:http2";
 import { text } from "../support/answers.ts";
 import { eventually, within } from "../support/await_event.ts";
@@ -106,6 +106,30 @@ Deno.test("a large body on a connection that may speak HTTP/2 is read by the ser
   strictEqual(handedOver(daemon), false);
 });
 
+Deno.test("a large body that the server reads is not collected by it", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const connections = await Promise.all(Array.from({ length: 5 }, () => daemon.connect()));
+  const last = connections.at(-1);
+  const peak = (): number =>
+    Number(/VmHWM:\s*([0-9]+)/.exec(Deno.readTextFileSync(`/proc/${daemon.pid}/status`))?.[1]);
+  const before = peak();
+  for (const [at, connection] of connections.entries()) {
+    strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+    // Those before the last one stop, and have all the large buffers.
+    const sent = connection === last ? 128 : 2;
+    await connection.send(request("PUT", fileUrl("file", scratch.join(`file${at}`)), [
+      ["Authorization", `Bearer ${daemon.token}`],
+      ["Content-Length", String(128 * MIB)],
+    ]));
+    for (let piece = 0; piece < sent; piece++) await connection.send(CONTENT.subarray(0, MIB));
+  }
+  strictEqual((await last?.response("PUT"))?.status, 204);
+  const more = Math.round((peak() - before) / 1024);
+  ok(more < 40, `${more} MiB more`);
+  for (const connection of connections) connection[Symbol.dispose]();
+});
+
 Deno.test("callers that stop in mid-body hold no thread, and leave nothing when they are gone", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
@@ -135,6 +159,26 @@ Deno.test("the daemon's end does not wait for a caller that stopped in mid-body"
   strictEqual(await daemon.stop(), 0);
   await daemon.log.until("the stop", ({ msg }) => msg === "a transfer was stopped");
   strictEqual([...Deno.readDirSync(scratch.path)].length, 0);
+});
+
+Deno.test("uploads that the daemon's end stops say so, and are no failures in the log", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
+  const fds = daemon.fdCount();
+  const stopped = await Promise.all(Array.from({ length: 100 }, () => daemon.connect()));
+  for (const [at, connection] of stopped.entries()) {
+    await begin(daemon, connection, scratch.join(`file${at}`), [], 1024);
+  }
+  // Each has its connection, its file, and the core's own descriptor of the connection.
+  await eventually("all handed over", () => daemon.fdCount() >= fds + 3 * stopped.length);
+  strictEqual(await daemon.stop(), 0);
+  for (const connection of stopped) {
+    const { status, body } = await connection.response("PUT");
+    strictEqual(new TextDecoder().decode(body), "Cannot write on: the upload is over\n");
+    strictEqual(status, 500);
+    connection[Symbol.dispose]();
+  }
+  deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "warn"), []);
 });
 
 Deno.test("a disk that fills in mid-body is answered while the caller still sends", async () => {

@@ -20,6 +20,8 @@ const MOMENT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 1_000_000,
 };
+/// What such a one has sent for a turn, in bytes. A thread that waits for slower ones is kept from others.
+const STEADY_BYTES: u64 = 16 << 10;
 
 thread_local! {
     static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
@@ -100,7 +102,9 @@ impl Body {
                         self.left -= count as u64;
                         moved += count as u64;
                     }
-                    Ok(None) if !self.comes_soon() => return Ok(Turn::Dry),
+                    Ok(None) if moved < STEADY_BYTES || !self.comes_soon() => {
+                        return Ok(Turn::Dry);
+                    }
                     Ok(None) => {}
                 }
             }
@@ -174,6 +178,24 @@ mod tests {
         let mut next = [0; 9];
         while caller::read(&accepted, &mut next) == Ok(None) {}
         assert_eq!(&next[..4], b"next");
+    }
+
+    #[test]
+    fn a_thread_does_not_wait_for_a_caller_that_trickles() {
+        let (mut caller, _accepted, ends) = connected();
+        let mut body = Body::take(source(ends, 1 << 20, Some(0))).unwrap();
+        // How often this thread has slept.
+        let slept = || -> u64 {
+            let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+            let count = status.split("\nvoluntary_ctxt_switches:").nth(1).unwrap();
+            count.lines().next().unwrap().trim().parse().unwrap()
+        };
+        let before = slept();
+        for _ in 0..100 {
+            caller.write_all(b"x").unwrap();
+            assert_eq!(turns(&mut body, &mut Vec::new()), Ok(Turn::Dry));
+        }
+        assert!(slept() - before < 50);
     }
 
     #[test]
