@@ -4,6 +4,7 @@
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -14,7 +15,8 @@ use crate::{Outcome, json};
 /// The token that every daemon here is given.
 pub const TOKEN: &str = "bench-token";
 
-/// A running daemon; dropping it ends it and every command of it.
+/// A running daemon; dropping it ends it and every command of it, and so does the end of the thread
+/// that started it, however that comes.
 pub struct Daemon {
     child: Child,
     /// Where it listens.
@@ -40,7 +42,18 @@ impl Daemon {
     /// Starts the daemon of the checkout `root` on a free port of the loopback; `settings` go into
     /// its environment. Returns once it listens.
     pub fn launch(root: &Path, settings: &[(&str, &str)]) -> Outcome<Self> {
-        let mut child = Command::new("setsid")
+        let mut command = Command::new("setsid");
+        // In a session of its own, Ctrl-C does not reach it: without this it would serve for ever.
+        // SAFETY: prctl is async-signal-safe and takes numbers.
+        unsafe {
+            command.pre_exec(
+                || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                },
+            );
+        }
+        let mut child = command
             .arg(root.join("scripts/guestd"))
             .env("GUESTD_LISTEN", "127.0.0.1:0")
             .env("GUESTD_IDENTITY_REPAIR", "off")
