@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -32,10 +32,19 @@ pub struct Usage {
     pub peak: u64,
     /// Of what is resident, what is no file: heap, stacks.
     pub anonymous: u64,
-    /// Open descriptors.
-    pub descriptors: usize,
+    /// Open descriptors; `None` where only root may count them, for a daemon does not let itself be
+    /// looked into.
+    pub descriptors: Option<usize>,
     /// Threads.
     pub threads: u64,
+}
+
+impl Usage {
+    /// The number of descriptors, for people.
+    pub fn descriptors_told(&self) -> String {
+        self.descriptors
+            .map_or_else(|| "uncounted".to_owned(), |count| count.to_string())
+    }
 }
 
 impl Daemon {
@@ -112,11 +121,16 @@ impl Daemon {
                 .ok_or("a status without a line that it must have")?
                 .parse()?)
         };
+        let descriptors = match fs::read_dir(directory.join("fd")) {
+            Ok(list) => Some(list.count()),
+            Err(failure) if failure.kind() == ErrorKind::PermissionDenied => None,
+            Err(failure) => return Err(failure.into()),
+        };
         Ok(Usage {
             rss: number("VmRSS:")? << 10,
             peak: number("VmHWM:")? << 10,
             anonymous: number("RssAnon:")? << 10,
-            descriptors: fs::read_dir(directory.join("fd"))?.count(),
+            descriptors,
             threads: number("Threads:")?,
         })
     }

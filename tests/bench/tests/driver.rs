@@ -1,6 +1,8 @@
 //! The driver as a person at a terminal has it: ended in the middle, or asked for what is not there.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
@@ -76,4 +78,28 @@ fn what_cannot_be_measured_or_written_is_refused() {
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(!output.status.success() && error.contains(told), "{error}");
     }
+}
+
+#[test]
+fn whoever_is_not_root_can_soak_too() {
+    const NOBODY: u32 = 65534;
+    if fs::metadata("/proc/self").unwrap().uid() != 0 {
+        return; // The other soaks are this one.
+    }
+    let mut deno = Command::new(root().join(".tools/bin/deno"));
+    deno.arg("--version")
+        .stdout(Stdio::null())
+        .uid(NOBODY)
+        .gid(NOBODY);
+    if !deno.status().is_ok_and(|status| status.success()) {
+        eprintln!("skipped: this checkout is for root alone");
+        return;
+    }
+    let mut soak = driver();
+    soak.arg("soak")
+        .arg(root())
+        .arg("32")
+        .uid(NOBODY)
+        .gid(NOBODY);
+    assert!(soak.status().unwrap().success());
 }
