@@ -2,8 +2,9 @@
 #![allow(unsafe_code)]
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, ErrorKind};
 use std::net::SocketAddr;
+use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -14,7 +15,8 @@ use crate::{Outcome, json};
 /// The token that every daemon here is given.
 pub const TOKEN: &str = "bench-token";
 
-/// A running daemon; dropping it ends it and every command of it.
+/// A running daemon; dropping it ends it and every command of it, and so does the end of the thread
+/// that started it, however that comes.
 pub struct Daemon {
     child: Child,
     /// Where it listens.
@@ -30,17 +32,37 @@ pub struct Usage {
     pub peak: u64,
     /// Of what is resident, what is no file: heap, stacks.
     pub anonymous: u64,
-    /// Open descriptors.
-    pub descriptors: usize,
+    /// Open descriptors; `None` where only root may count them, for a daemon does not let itself be
+    /// looked into.
+    pub descriptors: Option<usize>,
     /// Threads.
     pub threads: u64,
+}
+
+impl Usage {
+    /// The number of descriptors, for people.
+    pub fn descriptors_told(&self) -> String {
+        self.descriptors
+            .map_or_else(|| "uncounted".to_owned(), |count| count.to_string())
+    }
 }
 
 impl Daemon {
     /// Starts the daemon of the checkout `root` on a free port of the loopback; `settings` go into
     /// its environment. Returns once it listens.
     pub fn launch(root: &Path, settings: &[(&str, &str)]) -> Outcome<Self> {
-        let mut child = Command::new("setsid")
+        let mut command = Command::new("setsid");
+        // In a session of its own, Ctrl-C does not reach it: without this it would serve for ever.
+        // SAFETY: prctl is async-signal-safe and takes numbers.
+        unsafe {
+            command.pre_exec(
+                || match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM) {
+                    0 => Ok(()),
+                    _ => Err(std::io::Error::last_os_error()),
+                },
+            );
+        }
+        let mut child = command
             .arg(root.join("scripts/guestd"))
             .env("GUESTD_LISTEN", "127.0.0.1:0")
             .env("GUESTD_IDENTITY_REPAIR", "off")
@@ -99,11 +121,16 @@ impl Daemon {
                 .ok_or("a status without a line that it must have")?
                 .parse()?)
         };
+        let descriptors = match fs::read_dir(directory.join("fd")) {
+            Ok(list) => Some(list.count()),
+            Err(failure) if failure.kind() == ErrorKind::PermissionDenied => None,
+            Err(failure) => return Err(failure.into()),
+        };
         Ok(Usage {
             rss: number("VmRSS:")? << 10,
             peak: number("VmHWM:")? << 10,
             anonymous: number("RssAnon:")? << 10,
-            descriptors: fs::read_dir(directory.join("fd"))?.count(),
+            descriptors,
             threads: number("Threads:")?,
         })
     }

@@ -7,8 +7,8 @@ use guestd_bench::bench::{self, Plan};
 use guestd_bench::figures::Line;
 use guestd_bench::{Outcome, plot, report, soak};
 
-const USAGE: &str = "usage: guestd-bench bench ROOT [--quick] [--write] [--only PART]\n       \
-                     guestd-bench profile ROOT\n       guestd-bench soak ROOT [COMMANDS]";
+const USAGE: &str = "usage: ./build.sh bench [--quick] [--write] [--only PART]\n       \
+                     ./build.sh soak [COMMANDS]\n       guestd-bench profile ROOT";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -16,15 +16,18 @@ fn main() -> ExitCode {
         ["bench", root, ref options @ ..] => measure(Path::new(root), options),
         ["profile", root] => bench::profile::run(Path::new(root), 3200).map(|()| true),
         ["soak", root] => soak::run(Path::new(root), soak::Plan::LONG),
-        ["soak", root, count] => count.parse().map_err(Into::into).and_then(|commands| {
-            soak::run(
-                Path::new(root),
-                soak::Plan {
-                    commands,
-                    ..soak::Plan::LONG
-                },
-            )
-        }),
+        ["soak", root, count] => count
+            .parse()
+            .map_err(|_| USAGE.into())
+            .and_then(|commands| {
+                soak::run(
+                    Path::new(root),
+                    soak::Plan {
+                        commands,
+                        ..soak::Plan::LONG
+                    },
+                )
+            }),
         _ => Err(USAGE.into()),
     };
     match result {
@@ -49,6 +52,10 @@ fn measure(root: &Path, options: &[&str]) -> Outcome<bool> {
             "--only" => wanted = options.next().ok_or(USAGE)?,
             _ => return Err(USAGE.into()),
         }
+    }
+    // A table of some lines would take the place of all others.
+    if write && !["", "files"].contains(&wanted) {
+        return Err("--write is for all lines, or for those of --only files".into());
     }
     let lines = bench::run(root, &root.join("target/bench"), plan, wanted)?;
     let table = report::table(&lines);

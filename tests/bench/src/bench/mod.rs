@@ -76,6 +76,9 @@ pub fn run(root: &Path, scratch: &Path, plan: Plan, wanted: &str) -> Outcome<Vec
     let want = |name: &str| name.contains(wanted);
     lines.extend(in_rounds(root, ssh.as_ref(), plan, &want)?);
     lines.extend(of_fresh_daemons(root, plan, &want)?);
+    if lines.is_empty() {
+        return Err(format!("there is no line '{wanted}' to measure").into());
+    }
     Ok(lines)
 }
 

@@ -143,7 +143,7 @@ fn watch(daemon: &Daemon, run: &Run, plan: Plan, ended: impl Fn() -> bool) -> Ou
                 plan.commands,
                 run.begin.elapsed(),
                 usage.rss as f64 / 1e6,
-                usage.descriptors
+                usage.descriptors_told()
             );
         }
     }
@@ -200,7 +200,7 @@ fn report(plan: Plan, took: Duration, fresh: Usage, early: Usage, left: Usage) {
             "  {when:15} {:6.1} MB resident, {:6.1} MB anonymous, {:3} descriptors, {:3} threads",
             usage.rss as f64 / 1e6,
             usage.anonymous as f64 / 1e6,
-            usage.descriptors,
+            usage.descriptors_told(),
             usage.threads
         );
     }
