@@ -1,6 +1,7 @@
 import { ok, strictEqual } from "node:assert/strict";
 import http2 from "node:http2";
 import { text } from "../support/answers.ts";
+import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, putFile } from "../support/files_client.ts";
@@ -106,7 +107,7 @@ Deno.test("a large body on a connection that may speak HTTP/2 is read by the ser
   strictEqual(handedOver(daemon), false);
 });
 
-Deno.test("callers that stop in mid-body hold no thread, and leave nothing when they are gone", async () => {
+asRoot.test("callers that stop in mid-body hold no thread, and leave nothing when they are gone", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   const fds = daemon.fdCount();
