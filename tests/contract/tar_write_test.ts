@@ -1,5 +1,6 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { plain, text } from "../support/answers.ts";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, pieces, putTar } from "../support/files_client.ts";
@@ -146,7 +147,7 @@ Deno.test("a reserve that cannot be kept is 507 before anything is read or writt
   deepStrictEqual(names(scratch.path), []);
 });
 
-Deno.test("what is on disk: replaced, merged, followed beneath the root, or refused", async () => {
+asRoot.test("what is on disk: replaced, merged, followed beneath the root, or refused", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   const root = scratch.join("root");
@@ -275,7 +276,7 @@ Deno.test("long names, odd bytes and names of 4,096 bytes are extracted", async 
   await new Deno.Command("rm", { args: ["-rf", far] }).output();
 });
 
-Deno.test("a client that vanishes leaves nothing, not even the root's parents", async () => {
+asRoot.test("a client that vanishes leaves nothing, not even the root's parents", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   const fds = daemon.fdCount();

@@ -1,5 +1,6 @@
 import { deepStrictEqual, doesNotMatch, match, ok, strictEqual } from "node:assert/strict";
 import { json, refused } from "../support/answers.ts";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { bodyText, headerValues, latin1, request } from "../support/raw_http.ts";
@@ -23,7 +24,7 @@ Deno.test("a token outside of ASCII is answered, not dropped", async () => {
   }
 });
 
-Deno.test("clients that vanish in mid-request leave nothing behind", async () => {
+asRoot.test("clients that vanish in mid-request leave nothing behind", async () => {
   await using daemon = await Daemon.bootstrapped();
   await stillServes(daemon);
   const before = daemon.fdCount();

@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { Daemon } from "../support/daemon.ts";
 
 /** What /proc/self/status of a bare program says, by field. */
@@ -65,7 +66,7 @@ Deno.test("a child's umask, niceness and dumpability are the daemon's own start'
   strictEqual((await daemon.outcome(id)).stdout, `0027\n${niceness}\nfine\n`);
 });
 
-Deno.test("the daemon's memory and environment are closed to a child that is demoted", async () => {
+asRoot.test("the daemon's memory and environment are closed to a child that is demoted", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { SECRET: "s3cret" } });
   const script = `cat /proc/${daemon.pid}/environ; cat /proc/$PPID/environ`;
   const { stdout, stderr } = await daemon.outcome(await daemon.exec(script, { user: 1234 }));

@@ -1,5 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { flood } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
@@ -90,7 +91,7 @@ Deno.test("what a collected command left behind runs on, its leader is reaped an
   Deno.kill(Number(stdout), "SIGKILL");
 });
 
-Deno.test("a hundred acked execs are all collected, and their descriptors are back", async () => {
+asRoot.test("a hundred acked execs are all collected, and their descriptors are back", async () => {
   await using daemon = await Daemon.bootstrapped(SHORT);
   const before = childFdCount(daemon.pid);
   const ids = await Promise.all(

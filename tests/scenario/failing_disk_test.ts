@@ -1,4 +1,5 @@
 import { ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { Daemon } from "../support/daemon.ts";
 import { faultyStatfs } from "../support/fault.ts";
 import { Scratch } from "../support/scratch.ts";
@@ -25,7 +26,7 @@ Deno.test("free space that cannot be measured is null in health, and no write is
   strictEqual(Deno.readTextFileSync(path), "whole");
 });
 
-Deno.test("a file system that hangs costs health a second and one thread, and nothing else", async () => {
+asRoot.test("a file system that hangs costs health a second and one thread, and nothing else", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({
     through: await faultyStatfs(scratch, "hangs"),

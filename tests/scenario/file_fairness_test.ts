@@ -1,5 +1,6 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { text } from "../support/answers.ts";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, getFile, getTar, putFile } from "../support/files_client.ts";
@@ -29,7 +30,7 @@ function endless(scratch: Scratch): string {
   return path;
 }
 
-Deno.test("searches for a line take turns with other downloads, and end when their callers leave", async () => {
+asRoot.test("searches for a line take turns with other downloads, and end when their callers leave", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   const small = scratch.file("small", "content");
@@ -44,7 +45,7 @@ Deno.test("searches for a line take turns with other downloads, and end when the
   await eventually("every file closed", () => daemon.fdCount() <= fds + 3);
 });
 
-Deno.test("a search for a line ends with the daemon", async () => {
+asRoot.test("a search for a line ends with the daemon", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
   const fds = daemon.fdCount();

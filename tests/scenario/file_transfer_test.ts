@@ -1,5 +1,6 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { plain, text } from "../support/answers.ts";
+import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, getFile, getTar, pieces, putFile, putTar } from "../support/files_client.ts";
@@ -87,7 +88,7 @@ Deno.test("uploads that fail beside others never take the directory from them", 
   }
 });
 
-Deno.test("100 downloads whose clients do not read hold up nobody and are let go", async () => {
+asRoot.test("100 downloads whose clients do not read hold up nobody and are let go", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   const path = scratch.join("large");

@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { UNTIL_EOF } from "../support/child_scripts.ts";
 import { Daemon, execPath, HOOK_PREFIX } from "../support/daemon.ts";
 import { fileUrl } from "../support/files_client.ts";
@@ -67,7 +68,7 @@ const BAD_CHUNKS: Readonly<Record<string, string>> = {
   "bad behind a good one": "5\r\nhello\r\nzz\r\n",
 };
 
-Deno.test("a bad chunk that arrives with its head: no answer, and nothing has happened", async (t) => {
+asRoot.test("a bad chunk that arrives with its head: no answer, and nothing has happened", async (t) => {
   await using daemon = await Daemon.bootstrapped();
   const id = await daemon.exec(UNTIL_EOF, { stdin: true });
   const before = await Footprint.of(daemon);
@@ -92,7 +93,7 @@ Deno.test("a bad chunk that arrives with its head: no answer, and nothing has ha
   await before.back();
 });
 
-Deno.test("a bad chunk that comes later: a hook is carried out, a body that was needed is lost", async (t) => {
+asRoot.test("a bad chunk that comes later: a hook is carried out, a body that was needed is lost", async (t) => {
   await using daemon = await Daemon.bootstrapped();
   const id = await daemon.exec(UNTIL_EOF, { stdin: true });
   const before = await Footprint.of(daemon);
@@ -124,7 +125,7 @@ Deno.test("a bad chunk that comes later: a hook is carried out, a body that was 
   await before.back();
 });
 
-Deno.test("a chunked body over the limit is refused as soon as it is, and leaves nothing", async (t) => {
+asRoot.test("a chunked body over the limit is refused as soon as it is, and leaves nothing", async (t) => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({
     env: { GUESTD_MAX_BODY_BYTES: String(40 * MIB) },
@@ -162,7 +163,7 @@ async function chunk(connection: RawConnection, size: number): Promise<void> {
   await connection.send("\r\n");
 }
 
-Deno.test("a body of 400 MiB that nobody reads is swallowed in flat memory", async (t) => {
+asRoot.test("a body of 400 MiB that nobody reads is swallowed in flat memory", async (t) => {
   await using daemon = await Daemon.bootstrapped();
   const before = await Footprint.of(daemon);
   const cases: readonly [target: string, headers: readonly Header[], status: number][] = [
@@ -191,7 +192,7 @@ Deno.test("a body of 400 MiB that nobody reads is swallowed in flat memory", asy
   await before.back();
 });
 
-Deno.test("JSON that is deep or wide is refused promptly, and its memory given back", async (t) => {
+asRoot.test("JSON that is deep or wide is refused promptly, and its memory given back", async (t) => {
   await using daemon = await Daemon.bootstrapped();
   const id = await daemon.exec(UNTIL_EOF, { stdin: true });
   const before = await Footprint.of(daemon);
@@ -227,7 +228,7 @@ Deno.test("JSON that is deep or wide is refused promptly, and its memory given b
   strictEqual((await daemon.poll(id)).phase, "running");
 });
 
-Deno.test("argument lists of 15 MiB are refused as the kernel refuses them, and given back", async (t) => {
+asRoot.test("argument lists of 15 MiB are refused as the kernel refuses them, and given back", async (t) => {
   await using daemon = await Daemon.bootstrapped();
   const before = await Footprint.of(daemon);
   const start = (fields: object): string => JSON.stringify({ exec_id: "long", ...fields });

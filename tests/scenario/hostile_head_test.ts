@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { ECHO_LINES } from "../support/child_scripts.ts";
 import { Daemon, execPath, HOOK_PREFIX } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
@@ -87,7 +88,7 @@ function both(framing: string): string {
   return `${READY}${framing}\r\n\r\n0\r\n\r\n${SMUGGLED}`;
 }
 
-Deno.test("requests that are no HTTP are refused, and neither harm anybody nor leave anything", async (t) => {
+asRoot.test("requests that are no HTTP are refused, and neither harm anybody nor leave anything", async (t) => {
   await using daemon = await Daemon.bootstrapped();
   const id = await daemon.exec(ECHO_LINES, { stdin: true });
   const before = await Footprint.of(daemon);
@@ -129,7 +130,7 @@ Deno.test("requests that are no HTTP are refused, and neither harm anybody nor l
   strictEqual((await daemon.outcome(id)).stdout, "ready\non\n");
 });
 
-Deno.test("a thousand bad heads, fifty at a time, are refused as often and cost nothing", async () => {
+asRoot.test("a thousand bad heads, fifty at a time, are refused as often and cost nothing", async () => {
   await using daemon = await Daemon.bootstrapped();
   const before = await Footprint.of(daemon);
   const bad = [`${HEALTH}X: ${"y".repeat(70_000)}\r\n\r\n`, head(129), "\0\0\0\0"];

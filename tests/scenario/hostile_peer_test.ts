@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon, execPath, HOOK_PREFIX } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
@@ -34,7 +35,7 @@ class Crowd implements Disposable {
   }
 }
 
-Deno.test("a hundred senders of a byte at a time hold nobody up, and are served in the end", async () => {
+asRoot.test("a hundred senders of a byte at a time hold nobody up, and are served in the end", async () => {
   await using daemon = await Daemon.bootstrapped();
   const echo = await daemon.exec(ECHO_LINES, { stdin: true });
   const before = await Footprint.of(daemon);
@@ -69,7 +70,7 @@ Deno.test("a hundred senders of a byte at a time hold nobody up, and are served 
   await before.back();
 });
 
-Deno.test("six hundred clients that stop half-way cost their sockets alone, and nothing once they are gone", async () => {
+asRoot.test("six hundred clients that stop half-way cost their sockets alone, and nothing once they are gone", async () => {
   await using daemon = await Daemon.bootstrapped();
   const before = await Footprint.of(daemon);
   const token = authorization(daemon);
@@ -100,7 +101,7 @@ Deno.test("six hundred clients that stop half-way cost their sockets alone, and 
   await before.back();
 });
 
-Deno.test("clients that vanish in mid-upload of a large start, write or hook leave nothing behind", async () => {
+asRoot.test("clients that vanish in mid-upload of a large start, write or hook leave nothing behind", async () => {
   await using daemon = await Daemon.bootstrapped();
   const before = await Footprint.of(daemon);
   const length = ["Content-Length", "1500000"] as const;
@@ -117,7 +118,7 @@ Deno.test("clients that vanish in mid-upload of a large start, write or hook lea
   strictEqual((await daemon.health()).execs, 1);
 });
 
-Deno.test("requests sent ahead on one connection are answered in order, refused ones too", async () => {
+asRoot.test("requests sent ahead on one connection are answered in order, refused ones too", async () => {
   await using daemon = await Daemon.bootstrapped();
   const before = await Footprint.of(daemon);
   const token = [authorization(daemon)];
@@ -148,7 +149,7 @@ Deno.test("requests sent ahead on one connection are answered in order, refused 
   await before.back();
 });
 
-Deno.test("starts sent ahead by a client that reads no answer run once each, and it may vanish", async () => {
+asRoot.test("starts sent ahead by a client that reads no answer run once each, and it may vanish", async () => {
   await using daemon = await Daemon.bootstrapped();
   const count = 200;
   const before = await Footprint.of(daemon);
@@ -175,7 +176,7 @@ Deno.test("starts sent ahead by a client that reads no answer run once each, and
   await before.back();
 });
 
-Deno.test("readers that vanish in the middle of a large answer lose nothing that others have", async () => {
+asRoot.test("readers that vanish in the middle of a large answer lose nothing that others have", async () => {
   await using daemon = await Daemon.bootstrapped();
   const size = 8 * MIB;
   const empty = await Footprint.of(daemon);

@@ -1,4 +1,5 @@
 import { ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
@@ -70,7 +71,7 @@ async function warm(daemon: Daemon): Promise<void> {
   }
 }
 
-Deno.test("a poll, a stream and an ack of 16 MiB cost 8 MiB at most, however slowly they are read", async (t) => {
+asRoot.test("a poll, a stream and an ack of 16 MiB cost 8 MiB at most, however slowly they are read", async (t) => {
   // The whole of it is in the window, so that the stream has as much to give as the poll.
   const env = { GUESTD_STREAM_REPLAY_BYTES: String(2 * EACH) };
   await using daemon = await Daemon.bootstrapped({ env });
@@ -96,7 +97,7 @@ Deno.test("a poll, a stream and an ack of 16 MiB cost 8 MiB at most, however slo
   }
 });
 
-Deno.test("a live stream of 64 MiB costs a slow reader's window of 8 MiB, and little besides", async () => {
+asRoot.test("a live stream of 64 MiB costs a slow reader's window of 8 MiB, and little besides", async () => {
   await using daemon = await Daemon.bootstrapped();
   await eventually("what the start took to be given back", () => trims(daemon) >= 1);
   await warm(daemon);

@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
@@ -61,7 +62,7 @@ Deno.test("100 kills at once each end their own group, and no zombie is left", a
   await eventually("every leader to be reaped", () => childrenOf(daemon.pid).length === 0);
 });
 
-Deno.test("descriptors, threads and memory are back after a load of commands, streams and clients", async () => {
+asRoot.test("descriptors, threads and memory are back after a load of commands, streams and clients", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_EXEC_TTL_SECS: "0" } });
   const load = async (): Promise<void> => {
     const ids = await Promise.all(
@@ -88,7 +89,7 @@ Deno.test("descriptors, threads and memory are back after a load of commands, st
   ok(grown < 150, `${grown} MiB more after 200 commands with 100 MB of output`);
 });
 
-Deno.test("many connections at once are served, and closing them gives them back", async () => {
+asRoot.test("many connections at once are served, and closing them gives them back", async () => {
   await using daemon = await Daemon.bootstrapped();
   const before = daemon.fdCount();
   const connections = await Promise.all(range(500).map(() => daemon.connect()));

@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { Scratch } from "../support/scratch.ts";
@@ -136,7 +137,7 @@ async function isWhole(
   }
 }
 
-Deno.test("unacked output beyond 64 MiB in all is in an unnamed file in GUESTD_SPOOL_DIR, until the ack", async () => {
+asRoot.test("unacked output beyond 64 MiB in all is in an unnamed file in GUESTD_SPOOL_DIR, until the ack", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SPOOL_DIR: scratch.path } });
   const words = ["first", "second", "third", "fourth", "fifth", "sixth"];

@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
@@ -69,7 +70,7 @@ async function attach(daemon: Daemon, id: string): Promise<RawConnection> {
   return connection;
 }
 
-Deno.test("a client that vanishes on a quiet stream is let go of", async () => {
+asRoot.test("a client that vanishes on a quiet stream is let go of", async () => {
   await using daemon = await Daemon.bootstrapped();
   const id = await daemon.exec(BLOCK);
   await using witness = await daemon.stream(id);
@@ -84,7 +85,7 @@ Deno.test("a client that vanishes on a quiet stream is let go of", async () => {
   strictEqual((await daemon.poll(id)).phase, "running");
 });
 
-Deno.test("a client that vanished keeps no window for itself and holds no writer up", async () => {
+asRoot.test("a client that vanished keeps no window for itself and holds no writer up", async () => {
   await using daemon = await Daemon.bootstrapped();
   const size = 6 * 1024 * 1024;
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(size)}; cat`, { stdin: true });

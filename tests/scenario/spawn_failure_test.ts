@@ -1,5 +1,6 @@
 import { deepStrictEqual, doesNotMatch, match, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { childrenOf } from "../support/proc.ts";
@@ -144,7 +145,7 @@ Deno.test("a program is looked up in the PATH that the child will have, after it
   strictEqual(await said(["blocked"], both), "second\n");
 });
 
-Deno.test("a failed start leaves no process, no descriptor and no id behind", async () => {
+asRoot.test("a failed start leaves no process, no descriptor and no id behind", async () => {
   await using daemon = await Daemon.bootstrapped();
   const start = { exec_id: "x", command: ["/no/such/program"], stdin: true };
   const attempt = async (): Promise<void> => {

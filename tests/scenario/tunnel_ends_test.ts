@@ -1,6 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { once } from "node:events";
 import { connect } from "node:net";
+import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
@@ -168,7 +169,7 @@ Deno.test("terminate ends every tunnel with 1001, also one whose caller does not
   strictEqual(await daemon.end(), 0);
 });
 
-Deno.test("nothing of a tunnel is left once it has ended", async () => {
+asRoot.test("nothing of a tunnel is left once it has ended", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   const one = async (end: (client: TunnelClient) => Promise<unknown>): Promise<void> => {

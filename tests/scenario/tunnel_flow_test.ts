@@ -1,4 +1,5 @@
 import { ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
@@ -96,7 +97,7 @@ Deno.test("a flood to a stalled caller stalls the guest, costs no memory, and lo
   strictEqual(heard, total);
 });
 
-Deno.test("two hundred tunnels at once, each with its own bytes", async () => {
+asRoot.test("two hundred tunnels at once, each with its own bytes", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   guest.echo();

@@ -1,6 +1,7 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import http2 from "node:http2";
 import { text } from "../support/answers.ts";
+import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, putFile } from "../support/files_client.ts";
@@ -130,7 +131,7 @@ Deno.test("a large body that the server reads is not collected by it", async () 
   for (const connection of connections) connection[Symbol.dispose]();
 });
 
-Deno.test("callers that stop in mid-body hold no thread, and leave nothing when they are gone", async () => {
+asRoot.test("callers that stop in mid-body hold no thread, and leave nothing when they are gone", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   const fds = daemon.fdCount();
@@ -161,7 +162,7 @@ Deno.test("the daemon's end does not wait for a caller that stopped in mid-body"
   strictEqual([...Deno.readDirSync(scratch.path)].length, 0);
 });
 
-Deno.test("uploads that the daemon's end stops say so, and are no failures in the log", async () => {
+asRoot.test("uploads that the daemon's end stops say so, and are no failures in the log", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
   const fds = daemon.fdCount();

@@ -1,4 +1,5 @@
 import { deepStrictEqual, notStrictEqual, rejects, strictEqual } from "node:assert/strict";
+import { asRoot } from "./as_root.ts";
 import * as scripts from "./child_scripts.ts";
 import { Daemon, execPath, runOnce } from "./daemon.ts";
 import { gone, isLive, processes } from "./proc.ts";
@@ -108,7 +109,7 @@ Deno.test("a stream is the same over a raw connection", async () => {
   strictEqual(JSON.parse(bodyText(health)).bootstrapped, true);
 });
 
-Deno.test("the daemon's resources can be counted and its log read", async () => {
+asRoot.test("the daemon's resources can be counted and its log read", async () => {
   await using daemon = await Daemon.start();
   strictEqual(daemon.rss() > 1e6, true);
   strictEqual(daemon.fdCount() > 3, true);
