@@ -2,6 +2,9 @@ import type { Log } from "../log.ts";
 import type { Opened } from "../native/reader.ts";
 import type { Transfers } from "./transfers.ts";
 
+/** How many chunks are read ahead: by the time one is asked for, small files have been packed for several. */
+const AHEAD = 4;
+
 /** A download's body, and its length where that is known. */
 export interface Download {
   /** The bytes. */
@@ -11,7 +14,7 @@ export interface Download {
 }
 
 /**
- * The body of what was opened. It is read one chunk ahead of the peer, so that the disk and the
+ * The body of what was opened. It is read a few chunks ahead of the peer, so that the disk and the
  * network work at the same time and a slow peer costs no more than that.
  */
 export function download(
@@ -28,7 +31,7 @@ export function download(
   const length = claimed >= first.length ? claimed : undefined;
   let left = length ?? Infinity;
   let ended = false;
-  let ahead: Promise<Uint8Array<ArrayBuffer>> | undefined;
+  const ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
   let given: ArrayBuffer | undefined;
   let stop: () => void = () => {};
 
@@ -54,11 +57,15 @@ export function download(
     controller.error(new Error("Cannot send the rest: the file became shorter"));
   }
 
-  function readAhead(): Promise<Uint8Array<ArrayBuffer>> {
-    const next = reader.next();
-    // It is looked at when the peer wants it; until then a failure is nobody's.
-    next.catch(() => {});
-    return next;
+  /** Asks for what comes behind a chunk that is not the last. */
+  function readAhead(chunk: Uint8Array<ArrayBuffer>): void {
+    const wanted = Math.min(AHEAD, Math.ceil((left - chunk.length) / reader.chunkBytes));
+    while (ahead.length < wanted) {
+      const next = reader.next();
+      // It is looked at when the peer wants it; until then a failure is nobody's.
+      next.catch(() => {});
+      ahead.push(next);
+    }
   }
 
   const body = new ReadableStream<Uint8Array>({
@@ -74,11 +81,9 @@ export function download(
       // itself: let go of ours now, or tens of megabytes wait for a collection.
       given?.transfer(0);
       try {
-        const chunk = ahead === undefined ? first : await ahead;
+        const chunk = await ahead.shift() ?? first;
         if (ended) return;
-        if ((chunk === first || chunk.length === reader.chunkBytes) && chunk.length < left) {
-          ahead = readAhead();
-        }
+        if (chunk === first || chunk.length === reader.chunkBytes) readAhead(chunk);
         give(controller, chunk);
       } catch (error) {
         if (ended) return;
