@@ -178,7 +178,7 @@ Deno.test("a file that is written in place is looked at before its first byte: r
 Deno.test("a name of 40,000 directories and a file of a million pieces are extracted at once", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
-  const deep = extended({ path: "a/".repeat(40_000) }, { name: "a", type: "5" });
+  const deep = extended({ path: "a/".repeat(40_000) }, { name: "a", type: "5", mode: 0o755 });
   await text(await putTar(daemon, scratch.join("deep"), archive([deep])), 204);
   ok(run("find", scratch.join("deep"), "-type", "d", "-printf", "x").length > 40_000);
   run("python3", "-c", REMOVE_DEEP, scratch.join("deep"));
