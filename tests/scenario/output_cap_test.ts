@@ -2,6 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
+import { forgetPeak, peakBytes } from "../support/proc.ts";
 import { Scratch } from "../support/scratch.ts";
 
 const MIB = 1024 * 1024;
@@ -164,4 +165,18 @@ Deno.test("output that cannot be spooled stays in memory, with a warning, and no
   deepStrictEqual([line.level, line["directory"]], ["warn", "/no/such/place"]);
   ok(daemon.rss() > 5 * 2 * CAP);
   await isWhole(daemon, ids, words);
+});
+
+asRoot.test("commands that all write at once wait for the disk, and fill no memory", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const script = `head -c ${CAP} /dev/zero; head -c ${CAP} /dev/zero >&2`;
+  const { pid } = daemon;
+  forgetPeak(pid);
+  const before = peakBytes(pid);
+  const ids = await Promise.all(Array.from({ length: 60 }, () => daemon.exec(script)));
+  await eventually("the end of all", async () => !(await daemon.health()).busy);
+  const more = (peakBytes(pid) - before) / MIB;
+  ok(more < 300, `${more.toFixed(0)} MiB of ${ids.length * 16}`);
+  const { stdout, stderr, truncated } = await daemon.ack(ids[0] ?? "");
+  deepStrictEqual([stdout?.length, stderr?.length, truncated], [CAP, CAP, false]);
 });

@@ -19,10 +19,12 @@ pub type Pipes = [Option<OwnedFd>; 2];
 
 /// The pipes are held back at most this long at a time, in nanoseconds.
 const HOLD_NS: u64 = 100_000_000;
-/// And this long while captured output is moved out of memory, in nanoseconds.
-const CROWDED_NS: u64 = 5_000_000;
 /// And this long in all per exec, in nanoseconds.
 const HOLD_TOTAL_NS: u64 = 1_000_000_000;
+/// The same while captured output is moved out of memory: a disk that is slow holds the commands that
+/// fill it up, one that hangs not for ever.
+const CROWDED_NS: u64 = 5_000_000;
+const CROWDED_TOTAL_NS: u64 = 60_000_000_000;
 /// A pipe that was full so often is enlarged.
 const FULL_READS: u8 = 4;
 /// What an unprivileged pipe may be enlarged to, in bytes.
@@ -30,15 +32,19 @@ const PIPE_BYTES: usize = 1 << 20;
 /// The size that a pipe has at first, in bytes.
 const FIRST_PIPE_BYTES: usize = 64 << 10;
 
+/// Where each reader is.
+type Cursors = Vec<(u32, u64)>;
+
 /// Both streams, as their pipes are ordered.
 const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
 
 /// How long the pipes were held back, and how busy they are.
 #[derive(Default)]
 pub struct Pacing {
-    spent_ns: u64,
-    /// Since when they are held, and where the readers were then.
-    held: Option<(u64, Vec<(u32, u64)>)>,
+    /// For readers, and for the disk.
+    spent_ns: [u64; 2],
+    /// Since when they are held, and where the readers were then; `None` for the disk.
+    held: Option<(u64, Option<Cursors>)>,
     full_reads: [u8; 2],
 }
 
@@ -118,12 +124,13 @@ impl Actor {
         if state.published || (!crowded && state.log.has_room(READ_BYTES as u64)) {
             return false;
         }
-        let (most, cursors) = if crowded {
-            (CROWDED_NS, Vec::new())
+        let [for_readers, for_disk] = self.pacing.spent_ns;
+        let (most, left, cursors) = if crowded {
+            (CROWDED_NS, CROWDED_TOTAL_NS.saturating_sub(for_disk), None)
         } else {
-            (HOLD_NS, state.log.cursors())
+            let left = HOLD_TOTAL_NS.saturating_sub(for_readers);
+            (HOLD_NS, left, Some(state.log.cursors()))
         };
-        let left = HOLD_TOTAL_NS.saturating_sub(self.pacing.spent_ns);
         if left == 0 || ctx.draining || self.group.was_signalled() {
             return false;
         }
@@ -142,7 +149,7 @@ impl Actor {
 
     /// The hold lasted as long as one may: readers that took nothing are not waited for again.
     pub(super) fn hold_over(&mut self, ctx: &mut Context) {
-        if let Some((_, cursors)) = &self.pacing.held {
+        if let Some((_, Some(cursors))) = &self.pacing.held {
             self.exec.state().log.give_up_on(cursors);
         }
         self.resume(ctx);
@@ -150,10 +157,11 @@ impl Actor {
 
     /// Reads on.
     pub fn resume(&mut self, ctx: &mut Context) {
-        let Some((since, _)) = self.pacing.held.take() else {
+        let Some((since, cursors)) = self.pacing.held.take() else {
             return;
         };
-        self.pacing.spent_ns += boottime_ns().saturating_sub(since);
+        let spent = &mut self.pacing.spent_ns[usize::from(cursors.is_none())];
+        *spent += boottime_ns().saturating_sub(since);
         self.exec.state().log.held = false;
         ctx.timers.set(self.id(), Timer::Hold, None);
         self.watch_again(ctx);

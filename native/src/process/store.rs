@@ -70,9 +70,11 @@ impl Store {
         self.limit
     }
 
-    /// Whether there is half as much again in memory as there should be, and waiting will help.
+    /// Whether there is half as much again in memory as there should be, and waiting will help: the
+    /// spooler is at work.
     pub fn is_crowded(&self) -> bool {
-        self.used() > self.limit / 2 * 3 && !self.failing.load(Relaxed)
+        let at_work = self.alarm.load(Relaxed) == u64::MAX && !self.failing.load(Relaxed);
+        at_work && self.used() > self.limit / 2 * 3
     }
 
     /// Whether the file cannot be written: what is in memory then stays there.

@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 
 use crate::Outcome;
 
-const IMAGE_BYTES: u64 = 4 << 30;
+/// Sparse: what an upload that was cut still holds for a while must not fill it.
+const IMAGE_BYTES: u64 = 16 << 30;
 const THROTTLE: &str = "/sys/fs/cgroup/blkio/blkio.throttle.write_bps_device";
 
 /// Throttled, unmounted and removed when it is dropped.
