@@ -1,7 +1,6 @@
 //! What is left of a request's body, read from its socket and never seen by TypeScript.
 
-use std::cell::RefCell;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -11,8 +10,6 @@ use rustix::net::{Shutdown, shutdown};
 use super::failure::{Failure, LOST};
 use crate::caller::{self, Ends};
 
-/// Read at a time, in bytes: what a processor's own cache holds.
-const PIECE_BYTES: usize = 256 << 10;
 /// Most of a turn, in bytes.
 const TURN_BYTES: u64 = 1 << 20;
 /// A sender that is a little slower than the disk is waited for on the spot.
@@ -22,10 +19,6 @@ const MOMENT: Timespec = Timespec {
 };
 /// What such a one has sent for a turn, in bytes. A thread that waits for slower ones is kept from others.
 const STEADY_BYTES: u64 = 16 << 10;
-
-thread_local! {
-    static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-}
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,38 +74,31 @@ impl Body {
         &self.socket
     }
 
-    /// Hands what has come to `write`, but for what others would wait for.
+    /// Moves on, but for what others would wait for. `take` moves what is there from the socket, at most as much as
+    /// it is told: how much, `None` when there is nothing now, 0 at the end.
     pub fn turn(
         &mut self,
-        mut write: impl FnMut(&[u8]) -> Result<(), Failure>,
+        mut take: impl FnMut(BorrowedFd<'_>, usize) -> Result<Option<usize>, Failure>,
     ) -> Result<Turn, Failure> {
-        PIECE.with_borrow_mut(|piece| {
-            piece.resize(PIECE_BYTES, 0);
-            let mut moved = 0;
-            while self.left > 0 && moved < TURN_BYTES {
-                let most = piece
-                    .len()
-                    .min(usize::try_from(self.left).unwrap_or(usize::MAX));
-                match caller::read(&self.socket, &mut piece[..most]) {
-                    Ok(Some(0)) | Err(_) => {
-                        return Err(Failure::new(LOST, "Cannot read the body: it ended early"));
-                    }
-                    Ok(Some(count)) => {
-                        write(&piece[..count])?;
-                        self.left -= count as u64;
-                        moved += count as u64;
-                    }
-                    Ok(None) if moved < STEADY_BYTES || !self.comes_soon() => {
-                        return Ok(Turn::Dry);
-                    }
-                    Ok(None) => {}
+        let mut moved = 0;
+        while self.left > 0 && moved < TURN_BYTES {
+            let most = usize::try_from(self.left).unwrap_or(usize::MAX);
+            match take(self.socket.as_fd(), most)? {
+                Some(0) => {
+                    return Err(Failure::new(LOST, "Cannot read the body: it ended early"));
                 }
+                Some(count) => {
+                    self.left -= count as u64;
+                    moved += count as u64;
+                }
+                None if moved < STEADY_BYTES || !self.comes_soon() => return Ok(Turn::Dry),
+                None => {}
             }
-            Ok(if self.left == 0 {
-                Turn::Complete
-            } else {
-                Turn::More
-            })
+        }
+        Ok(if self.left == 0 {
+            Turn::Complete
+        } else {
+            Turn::More
         })
     }
 
@@ -150,9 +136,11 @@ mod tests {
     /// Turns until the body is dry, complete or lost.
     fn turns(body: &mut Body, bytes: &mut Vec<u8>) -> Result<Turn, i32> {
         loop {
-            let turn = body.turn(|piece| {
-                bytes.extend_from_slice(piece);
-                Ok(())
+            let turn = body.turn(|socket, most| {
+                let mut piece = vec![0; most.min(100_000)];
+                let count = caller::read(socket, &mut piece).unwrap_or(Some(0));
+                bytes.extend_from_slice(&piece[..count.unwrap_or(0)]);
+                Ok(count)
             });
             match turn {
                 Ok(Turn::More) => {}

@@ -4,7 +4,7 @@
 //! - `stamp`  whether a file changed
 //! - `target`, `temp`, `parents`, `reserve`  where an upload goes and what it leaves alone
 //! - `reader`, `upload`  a transfer under way, step by step
-//! - `body`, `arrivals`  what is left of a request's body, and who has to wait for it
+//! - `body`, `pour`, `arrivals`  what is left of a request's body, its way, and who has to wait for it
 //! - `crew`, `strand`, `ticket`  the threads, the order of the steps, their completion
 
 pub mod arrivals;
@@ -12,6 +12,7 @@ pub mod body;
 pub mod crew;
 pub mod failure;
 pub mod parents;
+pub mod pour;
 pub mod read;
 pub mod reader;
 pub mod reserve;

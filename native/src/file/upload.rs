@@ -1,21 +1,30 @@
 //! An upload under way: something that empties the buffers that TypeScript lends.
 
-use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::cell::RefCell;
+use std::fs::File;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::io::Errno;
 
 use super::arrivals::Arrivals;
 use super::body::{Body, Source, Turn, end_reading};
 use super::crew::{Crew, Lane};
 use super::failure::{CANCELLED, Failure};
+use super::pour::Pipe;
 use super::reserve::Reserve;
 use super::strand::{Step, Strand};
 use super::target::Target;
 use super::ticket::Ticket;
 use super::write_all;
 use crate::abi::Lent;
+use crate::caller;
 use crate::tar::spool::Spool;
+
+/// Read at a time, in bytes: what a processor's own cache holds.
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Where the bytes go and what becomes of them.
 pub enum Goal {
@@ -33,24 +42,84 @@ pub struct Staged {
     pub reserve: Reserve,
 }
 
+impl Goal {
+    fn file(&self) -> Result<&File, Failure> {
+        match self {
+            Self::File(target) => target.file(),
+            Self::Tree(spool, _) => Ok(spool.main()),
+        }
+    }
+
+    fn path(&self) -> &Path {
+        match self {
+            Self::File(target) => target.path(),
+            Self::Tree(_, root) => root,
+        }
+    }
+}
+
+thread_local! {
+    static PIECE: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
 impl Staged {
     fn write(&mut self, bytes: &[u8]) -> Result<(), Failure> {
-        let length = bytes.len() as u64;
-        let (written, file, path) = match &mut self.goal {
-            Goal::File(target) => {
-                let (file, path) = (target.file()?, target.path());
-                self.reserve.count(file, length)?;
-                (write_all(file, bytes), file, path)
-            }
-            Goal::Tree(spool, root) => {
-                self.reserve.count(spool.main(), length)?;
-                (spool.write(bytes), spool.main(), root.as_path())
-            }
-        };
-        written.map_err(|errno| {
-            let failure = Failure::of("write", path, errno);
-            self.reserve.explain(errno, file, failure)
+        self.put(bytes.len(), |goal| match goal {
+            Goal::File(target) => Ok(write_all(target.file()?, bytes)),
+            Goal::Tree(spool, _) => Ok(spool.write(bytes)),
         })
+    }
+
+    /// Takes a turn of a body: for a file without a copy on the way, an archive is looked through as it comes.
+    fn receive(&mut self, body: &mut Body) -> Result<Turn, Failure> {
+        match self.goal {
+            Goal::File(_) => match Pipe::new() {
+                Ok(pipe) => body.turn(|socket, most| self.pour(&pipe, socket, most)),
+                Err(_) => self.receive_pieces(body),
+            },
+            Goal::Tree(..) => self.receive_pieces(body),
+        }
+    }
+
+    fn pour(
+        &mut self,
+        pipe: &Pipe,
+        socket: BorrowedFd<'_>,
+        most: usize,
+    ) -> Result<Option<usize>, Failure> {
+        // Whatever is wrong with the connection, nothing more comes.
+        let taken = pipe.take(socket, most).unwrap_or(Some(0));
+        if let Some(count @ 1..) = taken {
+            self.put(count, |goal| Ok(pipe.give(goal.file()?, count)))?;
+        }
+        Ok(taken)
+    }
+
+    fn receive_pieces(&mut self, body: &mut Body) -> Result<Turn, Failure> {
+        PIECE.with_borrow_mut(|piece| {
+            piece.resize(PIECE_BYTES, 0);
+            body.turn(|socket, most| {
+                let most = most.min(PIECE_BYTES);
+                let taken = caller::read(socket, &mut piece[..most]).unwrap_or(Some(0));
+                if let Some(count @ 1..) = taken {
+                    self.write(&piece[..count])?;
+                }
+                Ok(taken)
+            })
+        })
+    }
+
+    fn put(
+        &mut self,
+        count: usize,
+        put: impl FnOnce(&mut Goal) -> Result<Result<(), Errno>, Failure>,
+    ) -> Result<(), Failure> {
+        self.reserve.count(self.goal.file()?, count as u64)?;
+        let Err(errno) = put(&mut self.goal)? else {
+            return Ok(());
+        };
+        let failure = Failure::of("write", self.goal.path(), errno);
+        Err(self.reserve.explain(errno, self.goal.file()?, failure))
     }
 }
 
@@ -140,7 +209,7 @@ impl Upload {
                 return Step::Done;
             };
             let turn = match state {
-                State::Staged(staged) => body.turn(|bytes| staged.write(bytes)),
+                State::Staged(staged) => staged.receive(&mut body),
                 _ => Err(state.over()),
             };
             match turn {
