@@ -45,11 +45,10 @@ const LARGE_UPLOADS = 4;
 /** How much of a body must be left for it to be worth to hand the connection over, in bytes. */
 const HANDED_OVER_BYTES = 1024 * 1024;
 /**
- * How much is asked for before, in bytes: at first more than Deno's server has read behind a head, then twice as much
- * each time. Never more than what is asked for afterwards: Deno goes on to take that much from the socket.
+ * How much is asked for before, in bytes: more than a new connection's window, so that one reading takes all that has
+ * come, and no more than what is asked for afterwards: Deno goes on to take that much from the socket.
  */
-const FIRST_BYTES = 16 * 1024;
-const MOST_FIRST_BYTES = SMALL_CHUNK_BYTES;
+const FIRST_BYTES = SMALL_CHUNK_BYTES;
 
 /** What takes a body's bytes. */
 export interface BodySink {
@@ -139,17 +138,13 @@ async function handOver(
   connection: Connection,
 ): Promise<number> {
   let received = 0;
-  let asked = FIRST_BYTES;
   while (source.read !== undefined && declared - received >= HANDED_OVER_BYTES) {
-    const { chunk, done } = await source.read(new ArrayBuffer(asked));
+    const { chunk, done } = await source.read(new ArrayBuffer(FIRST_BYTES));
     received += chunk.length;
     await sink.write(chunk);
     if (done) break;
     // Deno gives what was asked for, or all that it has read.
-    if (chunk.length === asked) {
-      asked = Math.min(2 * asked, MOST_FIRST_BYTES);
-      continue;
-    }
+    if (chunk.length === FIRST_BYTES) continue;
     const rest = await sink.receive(declared - received, connection);
     if (rest === "lost") throw new BodyLost();
     return rest === "complete" ? declared : received;

@@ -81,6 +81,8 @@ pub fn download(address: SocketAddr, target: &str, into: Option<&Path>) -> Outco
         bytes += piece.len() as u64;
         if let Some(out) = &mut out {
             out.write_all(piece)?;
+            bytes += io::copy(&mut socket, out)?;
+            break;
         }
     }
     Ok((begin.elapsed().as_secs_f64(), bytes))

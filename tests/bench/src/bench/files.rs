@@ -115,39 +115,54 @@ fn files(daemon: &Daemon, memory: &Place, disk: &Place, rounds: usize) -> Outcom
     }
     let mb = |secs: f64| FILE_BYTES as f64 / 1e6 / secs;
     let source = memory.path("source");
-    let by_nginx = |nginx: &Nginx, place: &Place| -> Outcome<f64> {
-        let secs = upload(nginx.address, "/theirs", &source)?;
-        fs::remove_file(place.path("theirs"))?;
-        Ok(mb(secs))
-    };
     for round in 0..rounds {
-        let copy = memory.path("copy");
-        of_cp
-            .limit
-            .push(mb(timed("cp", &[text(&source), text(&copy)])?));
-        fs::remove_file(copy)?;
-        for (place, line, nginx) in [
-            (memory, &mut of_put, &nginx[0]),
-            (disk, &mut to_disk, &nginx[1]),
-        ] {
+        let copied = || -> Outcome<f64> {
+            let copy = memory.path("copy");
+            let secs = timed("cp", &[text(&source), text(&copy)])?;
+            fs::remove_file(copy)?;
+            Ok(mb(secs))
+        };
+        // Memory that was free for a while may be the host's again, and whoever takes it first would have to fetch it.
+        let by_daemon = |place: &Place| -> Outcome<f64> {
+            copied()?;
             let secs = upload(daemon.address, &place.url("file", "ours"), &source)?;
             fs::remove_file(place.path("ours"))?;
-            if std::ptr::eq(place, memory) {
-                of_cp.ours.push(mb(secs));
-            }
-            if let Some(nginx) = nginx {
-                line.ours.push(mb(secs));
-                line.limit.push(by_nginx(nginx, place)?);
-            }
-        }
-        if let Some(nginx) = &nginx[0] {
-            let (secs, bytes) = download(daemon.address, &memory.url("file", "source"), None)?;
-            if bytes != FILE_BYTES {
-                return Err("a download was cut".into());
-            }
-            down.ours.push(mb(secs));
-            down.limit
-                .push(mb(download(nginx.address, "/source", None)?.0));
+            Ok(mb(secs))
+        };
+        let whole = |(secs, bytes): (f64, u64)| match bytes {
+            FILE_BYTES => Ok(mb(secs)),
+            _ => Err("a download was cut".into()),
+        };
+        both(
+            round,
+            &mut of_cp,
+            || by_daemon(memory),
+            || copied().and_then(|_| copied()),
+        )?;
+        if let [Some(in_memory), Some(on_disk)] = &nginx {
+            let by_nginx = |nginx: &Nginx, place: &Place| -> Outcome<f64> {
+                copied()?;
+                let secs = upload(nginx.address, "/theirs", &source)?;
+                fs::remove_file(place.path("theirs"))?;
+                Ok(mb(secs))
+            };
+            both(
+                round,
+                &mut of_put,
+                || by_daemon(memory),
+                || by_nginx(in_memory, memory),
+            )?;
+            both(
+                round,
+                &mut to_disk,
+                || by_daemon(disk),
+                || by_nginx(on_disk, disk),
+            )?;
+            let url = memory.url("file", "source");
+            let ours = || whole(download(daemon.address, &url, None)?);
+            both(round, &mut down, ours, || {
+                whole(download(in_memory.address, "/source", None)?)
+            })?;
         }
         say(&format!("files, round {} of {rounds}", round + 1));
     }
@@ -155,6 +170,24 @@ fn files(daemon: &Daemon, memory: &Place, disk: &Place, rounds: usize) -> Outcom
         .into_iter()
         .filter(|line| !line.ours.is_empty())
         .collect())
+}
+
+/// A round of a line. Each begins every other time: whoever comes second finds what the first has left to be written
+/// to the disk.
+fn both(
+    round: usize,
+    line: &mut Line,
+    ours: impl FnOnce() -> Outcome<f64>,
+    limit: impl FnOnce() -> Outcome<f64>,
+) -> Outcome<()> {
+    if round % 2 == 0 {
+        line.limit.push(limit()?);
+        line.ours.push(ours()?);
+    } else {
+        line.ours.push(ours()?);
+        line.limit.push(limit()?);
+    }
+    Ok(())
 }
 
 /// Health while four uploads to a slow disk follow each other without a pause.
@@ -247,22 +280,27 @@ fn trees(daemon: &Daemon, place: &Place, rounds: usize) -> Outcome<Vec<Line>> {
         let mut down = Line::new(down_name, Unit::Ms, Goal::RatioAtMost(1.2));
         let (source, archive) = (place.path(tree), place.path("archive"));
         for round in 0..rounds {
+            let ours = || -> Outcome<f64> {
+                let into = place.path("ours");
+                let secs = download(daemon.address, &place.url("tar", tree), Some(&into))?.0;
+                fs::remove_file(into)?;
+                Ok(secs * 1e3)
+            };
             let packing = ["-cf", text(&archive), "-C", text(&source), "."];
-            down.limit.push(timed("tar", &packing)? * 1e3);
-            let ours = place.path("ours");
-            let target = place.url("tar", tree);
-            down.ours
-                .push(download(daemon.address, &target, Some(&ours))?.0 * 1e3);
-            fs::remove_file(ours)?;
-            let into = place.path("theirs");
-            fs::create_dir(&into)?;
-            up.limit
-                .push(timed("tar", &["-xf", text(&archive), "-C", text(&into)])? * 1e3);
-            fs::remove_dir_all(into)?;
-            let target = place.url("tar", "extracted");
-            up.ours
-                .push(upload(daemon.address, &target, &archive)? * 1e3);
-            fs::remove_dir_all(place.path("extracted"))?;
+            both(round, &mut down, ours, || Ok(timed("tar", &packing)? * 1e3))?;
+            let ours = || -> Outcome<f64> {
+                let secs = upload(daemon.address, &place.url("tar", "extracted"), &archive)?;
+                fs::remove_dir_all(place.path("extracted"))?;
+                Ok(secs * 1e3)
+            };
+            let theirs = || -> Outcome<f64> {
+                let into = place.path("theirs");
+                fs::create_dir(&into)?;
+                let secs = timed("tar", &["-xf", text(&archive), "-C", text(&into)])?;
+                fs::remove_dir_all(into)?;
+                Ok(secs * 1e3)
+            };
+            both(round, &mut up, ours, theirs)?;
             say(&format!("{tree} tree, round {} of {rounds}", round + 1));
         }
         lines.extend([up, down]);
