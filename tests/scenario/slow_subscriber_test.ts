@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { flood } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
@@ -105,7 +106,7 @@ Deno.test("a stuck subscriber costs no memory beyond its window", async () => {
   ok(grown < 64, `${grown} MiB`);
 });
 
-Deno.test("what the windows of stuck subscribers took is given back once they are gone, and the commands go on", async () => {
+asRoot.test("what the windows of stuck subscribers took is given back once they are gone, and the commands go on", async () => {
   const size = 16 * MIB;
   // Nothing but the windows is to count.
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_OUTPUT_BYTES: "16" } });
