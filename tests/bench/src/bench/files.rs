@@ -280,22 +280,15 @@ fn trees(daemon: &Daemon, place: &Place, rounds: usize) -> Outcome<Vec<Line>> {
         let mut down = Line::new(down_name, Unit::Ms, Goal::RatioAtMost(1.2));
         let (source, archive) = (place.path(tree), place.path("archive"));
         for round in 0..rounds {
-            // What others have left to be written, or removed, is nobody's time.
-            let calm = || timed("sync", &[]);
             let ours = || -> Outcome<f64> {
                 let into = place.path("ours");
-                calm()?;
                 let secs = download(daemon.address, &place.url("tar", tree), Some(&into))?.0;
                 fs::remove_file(into)?;
                 Ok(secs * 1e3)
             };
             let packing = ["-cf", text(&archive), "-C", text(&source), "."];
-            both(round, &mut down, ours, || {
-                calm()?;
-                Ok(timed("tar", &packing)? * 1e3)
-            })?;
+            both(round, &mut down, ours, || Ok(timed("tar", &packing)? * 1e3))?;
             let ours = || -> Outcome<f64> {
-                calm()?;
                 let secs = upload(daemon.address, &place.url("tar", "extracted"), &archive)?;
                 fs::remove_dir_all(place.path("extracted"))?;
                 Ok(secs * 1e3)
@@ -303,7 +296,6 @@ fn trees(daemon: &Daemon, place: &Place, rounds: usize) -> Outcome<Vec<Line>> {
             let theirs = || -> Outcome<f64> {
                 let into = place.path("theirs");
                 fs::create_dir(&into)?;
-                calm()?;
                 let secs = timed("tar", &["-xf", text(&archive), "-C", text(&into)])?;
                 fs::remove_dir_all(into)?;
                 Ok(secs * 1e3)
