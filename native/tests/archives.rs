@@ -7,7 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use guestd::file::failure::{OVER_LIMIT, REFUSED};
+use guestd::file::failure::{Failure, OVER_LIMIT, REFUSED};
 use guestd::file::reader::Source;
 use guestd::file::reserve::Reserve;
 use guestd::tar::Limits;
@@ -66,17 +66,16 @@ fn spooled(bytes: &[u8]) -> Spool {
     Spool::whole(file).unwrap()
 }
 
+fn extract(spool: &Spool, root: &Path) -> Result<(), Failure> {
+    let reserve = Reserve::new(0);
+    unpack(spool, root, LIMITS, reserve, &AtomicBool::new(false))
+}
+
 /// Extracts into an absent and into a furnished root. True if it was accepted.
 fn verdict(bytes: &[u8]) -> bool {
     let spool = spooled(bytes);
     let yard = Yard::new();
-    let first = unpack(
-        &spool,
-        &yard.root(),
-        LIMITS,
-        Reserve::new(0),
-        &AtomicBool::new(false),
-    );
+    let first = extract(&spool, &yard.root());
     if let Err(failure) = &first {
         assert!(
             [REFUSED, OVER_LIMIT].contains(&failure.status),
@@ -89,13 +88,7 @@ fn verdict(bytes: &[u8]) -> bool {
     }
     let yard = Yard::new();
     yard.furnish();
-    let again = unpack(
-        &spool,
-        &yard.root(),
-        LIMITS,
-        Reserve::new(0),
-        &AtomicBool::new(false),
-    );
+    let again = extract(&spool, &yard.root());
     assert_eq!(yard.outside(), (b"outside".to_vec(), 2));
     if let Err(failure) = again {
         assert!(
@@ -173,14 +166,7 @@ fn what_was_packed_is_extracted_to_what_is_packed_the_same() {
     symlink("t".repeat(400), yard.root().join("far")).unwrap();
     let packed = pack(&yard.root());
     let copy = yard.0.join("copy");
-    unpack(
-        &spooled(&packed),
-        &copy,
-        LIMITS,
-        Reserve::new(0),
-        &AtomicBool::new(false),
-    )
-    .unwrap();
+    extract(&spooled(&packed), &copy).unwrap();
     assert_eq!(pack(&copy), packed);
 }
 

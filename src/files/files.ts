@@ -140,9 +140,9 @@ export class Files {
     this.transfers.add(stop);
     return {
       write: (bytes) => refusingTransfers(statuses, log, upload.write(bytes)),
-      receive: async (left, { remote: { hostname, port }, sent }): Promise<Received> => {
+      receive: async (bytes, { remote: { hostname, port }, sent }): Promise<Received> => {
         const caller = { hostname, port, localPort: this.#options.localPort() };
-        const received = receive(upload, caller, left, sent);
+        const received = receive(upload, caller, bytes, sent);
         return await refusingTransfers(statuses, log, received);
       },
       finish: async (): Promise<void> => {

@@ -4,7 +4,8 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{Mode, stat};
@@ -16,6 +17,7 @@ use crate::file::body::Source;
 use crate::file::failure::Failure;
 use crate::file::parents::nearest_dir;
 use crate::file::read::WholeFile;
+use crate::file::reader::Opened;
 use crate::file::reserve::Reserve;
 use crate::file::target::{Target, resolve};
 use crate::file::temp::Temp;
@@ -44,27 +46,13 @@ pub unsafe extern "C" fn guestd_file_open(
 ) -> i32 {
     // SAFETY: bytes and Lent::new demand what this function demands of its caller.
     let (path, out) = unsafe { (path_of(path, path_len), Lent::new(out, len)) };
-    with_core(|core| {
-        let transfers = &core.transfers;
-        let (handle, reader) = transfers.new_reader();
-        let (cancelled, at) = (reader.cancelled(), path.clone());
-        let find_lane = move || number(&at);
-        let open = move || {
-            if first == 0 {
-                let (file, size) = WholeFile::open(&path)?;
-                return Ok((Box::new(file) as _, size));
-            }
-            let window = LineWindow::open(&path, first, last, cancelled)?;
-            Ok((Box::new(window) as _, 0))
-        };
-        reader.open(
-            &transfers.readers,
-            find_lane,
-            open,
-            out,
-            transfers.ticket(token),
-        );
-        handle as i32
+    begin_reading(path, out, token, move |path, cancelled| {
+        if first == 0 {
+            let (file, size) = WholeFile::open(path)?;
+            return Ok((Box::new(file) as _, size));
+        }
+        let window = LineWindow::open(path, first, last, cancelled)?;
+        Ok((Box::new(window) as _, 0))
     })
 }
 
@@ -89,16 +77,26 @@ pub unsafe extern "C" fn guestd_tree_open(
         members: max_members,
         bytes: max_bytes,
     };
+    begin_reading(path, out, token, move |path, cancelled| {
+        Ok((Box::new(Packer::open(path, limits, &cancelled)?) as _, 0))
+    })
+}
+
+/// Begins a download of what `open` opens at `path`, told also what is set once nobody wants it.
+fn begin_reading(
+    path: PathBuf,
+    out: Lent,
+    token: u32,
+    open: impl FnOnce(&Path, Arc<AtomicBool>) -> Result<Opened, Failure> + Send + 'static,
+) -> i32 {
     with_core(|core| {
         let transfers = &core.transfers;
         let (handle, reader) = transfers.new_reader();
         let (cancelled, at) = (reader.cancelled(), path.clone());
-        let find_lane = move || number(&at);
-        let open = move || Ok((Box::new(Packer::open(&path, limits, &cancelled)?) as _, 0));
         reader.open(
             &transfers.readers,
-            find_lane,
-            open,
+            move || number(&at),
+            move || open(&path, cancelled),
             out,
             transfers.ticket(token),
         );
