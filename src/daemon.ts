@@ -144,7 +144,11 @@ export class Daemon {
         }),
         ...execRoutes({ registry, limits }),
         exec_stream: this.#streams.exec_stream,
-        ...fileRoutes({ files: this.#files, maxBodyBytes: limits.max_body_bytes }),
+        ...fileRoutes({
+          files: this.#files,
+          maxBodyBytes: limits.max_body_bytes,
+          versionHeader,
+        }),
         ...systemRoutes({
           document: { limits, hookPrefix, versionHeader },
           bootstrapped: () => bootstrap.token.installed,

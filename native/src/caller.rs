@@ -3,9 +3,13 @@
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, getpeername, getsockname, recv};
+use rustix::net::{
+    RecvFlags, SendFlags, Shutdown, connect_unspec, getpeername, getsockname, recv, send, shutdown,
+    sockopt,
+};
 
 /// The two ends of a connection as they are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +82,37 @@ pub fn read(socket: impl AsFd, out: &mut [u8]) -> Result<Option<usize>, Errno> {
             Err(errno) => return Err(errno),
         }
     }
+}
+
+/// Writes what there is room for; `None` when there is none now.
+pub fn write(socket: impl AsFd, bytes: &[u8]) -> Result<Option<usize>, Errno> {
+    loop {
+        match send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
+            Ok(count) => return Ok(Some(count)),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(None),
+            Err(errno) => return Err(errno),
+        }
+    }
+}
+
+/// Ends both directions, whoever else holds a descriptor of the connection.
+pub fn end(socket: impl AsFd) {
+    // Fails only if the connection is gone already.
+    let _ = shutdown(socket, Shutdown::Both);
+}
+
+/// Whether the other end sees a reset instead of an end, however the connection is dropped from now on, with the
+/// process too.
+pub fn will_reset(socket: impl AsFd, reset: bool) {
+    // Cannot fail on a socket.
+    let _ = sockopt::set_socket_linger(socket, reset.then_some(Duration::ZERO));
+}
+
+/// Resets it at once, whoever else holds a descriptor of the connection.
+pub fn reset(socket: impl AsFd) {
+    // Fails only if the connection is gone already.
+    let _ = connect_unspec(socket);
 }
 
 /// Bytes that were sent on a connection, as far as the kernel counts them; `None` where it does not

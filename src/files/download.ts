@@ -1,34 +1,98 @@
 import type { Log } from "../log.ts";
 import type { Opened } from "../native/reader.ts";
+import { TransferError, TransferStatus } from "../native/transfer.ts";
+import type { CallerEnds } from "../native/tunnel.ts";
 import type { Transfers } from "./transfers.ts";
 
 /** How many chunks are read ahead: by the time one is asked for, small files have been packed for several. */
 const AHEAD = 4;
 
-/** A download's body, and its length where that is known. */
+/** What was opened, on its way to the caller: by one of the two ways. */
 export interface Download {
-  /** The bytes. */
-  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
-  /** How many there are; undefined where only the end will tell. */
+  /** How many bytes there are; undefined where only the end will tell. */
   readonly length: number | undefined;
+  /** The bytes, for Deno's server to send. */
+  body(): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
+  /**
+   * Sends `head` and the bytes on the caller's connection, and ends or resets that. False where it cannot be done, or is
+   * not worth it: then nothing was sent. Never rejects.
+   */
+  send(caller: CallerEnds, head: Uint8Array<ArrayBuffer>): Promise<boolean>;
+}
+
+/** What a download needs. */
+export interface DownloadOptions {
+  /** Transfers under way. */
+  readonly transfers: Transfers;
+  /** Aborted when the caller leaves. */
+  readonly left: AbortSignal;
+  /** Whether what has no length may end with its connection; else only Deno's server can send it, in chunks. */
+  readonly endless: boolean;
+  /** Where failures are logged. */
+  readonly log: Log;
+}
+
+/** The way of what was opened. */
+export function download(opened: Opened, options: DownloadOptions): Download {
+  const { reader, first, ended } = opened;
+  if (ended) {
+    reader[Symbol.dispose]();
+    return { length: first.length, body: () => first, send: () => Promise.resolve(false) };
+  }
+  // A size that has been passed already was a lie, as those of /proc and /sys are.
+  const claimed = reader.size;
+  const length = claimed >= first.length ? claimed : undefined;
+  return {
+    length,
+    body: () => stream(opened, length, options),
+    send: async (caller, head) =>
+      (length !== undefined || options.endless) &&
+      await send(opened, length, caller, head, options),
+  };
+}
+
+async function send(
+  { reader, first }: Opened,
+  length: number | undefined,
+  caller: CallerEnds,
+  head: Uint8Array<ArrayBuffer>,
+  { transfers, left, log }: DownloadOptions,
+): Promise<boolean> {
+  const stop = (): void => reader[Symbol.dispose]();
+  transfers.add(stop);
+  left.addEventListener("abort", stop);
+  if (left.aborted) stop();
+  let sent = true;
+  try {
+    const behind = length === undefined ? undefined : length - first.length;
+    sent = await reader.send(caller, head, first, behind);
+  } catch (error) {
+    logFailure(log, error);
+  } finally {
+    left.removeEventListener("abort", stop);
+    transfers.remove(stop);
+    if (sent) stop();
+  }
+  return sent;
+}
+
+function logFailure(log: Log, error: unknown): void {
+  const status = error instanceof TransferError ? error.status : undefined;
+  if (status === TransferStatus.lost || status === TransferStatus.cancelled) return;
+  const reason = error instanceof Error ? error.message : "";
+  if (status === TransferStatus.shorter) log.info("a download was cut", { reason });
+  else log.warn("a download failed", { reason });
 }
 
 /**
  * The body of what was opened. It is read a few chunks ahead of the peer, so that the disk and the
  * network work at the same time and a slow peer costs no more than that.
  */
-export function download(
-  { reader, first, ended: whole }: Opened,
-  transfers: Transfers,
-  log: Log,
-): Download {
-  if (whole) {
-    reader[Symbol.dispose]();
-    return { body: first, length: first.length };
-  }
-  // A size that has been passed already was a lie, as those of /proc and /sys are.
-  const claimed = reader.size;
-  const length = claimed >= first.length ? claimed : undefined;
+function stream(
+  { reader, first }: Opened,
+  length: number | undefined,
+  { transfers, log }: DownloadOptions,
+): ReadableStream<Uint8Array> {
   let left = length ?? Infinity;
   let ended = false;
   const ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
@@ -53,8 +117,12 @@ export function download(
     if (!last) return;
     end();
     if (length === undefined || left === 0) return controller.close();
-    log.info("a file became shorter while it was read", { missing: left });
-    controller.error(new Error("Cannot send the rest: the file became shorter"));
+    const failure = new TransferError(
+      TransferStatus.shorter,
+      "Cannot send the rest: the file became shorter",
+    );
+    logFailure(log, failure);
+    controller.error(failure);
   }
 
   /** Asks for what comes behind a chunk that is not the last. */
@@ -68,7 +136,7 @@ export function download(
     }
   }
 
-  const body = new ReadableStream<Uint8Array>({
+  return new ReadableStream<Uint8Array>({
     start(controller): void {
       stop = () => {
         end();
@@ -88,11 +156,10 @@ export function download(
       } catch (error) {
         if (ended) return;
         end();
-        log.warn("a download failed", { reason: error instanceof Error ? error.message : "" });
+        logFailure(log, error);
         controller.error(error);
       }
     },
     cancel: end,
   }, { highWaterMark: 0 });
-  return { body, length };
 }

@@ -73,7 +73,7 @@ export class Files {
       FILE_READ,
       (stop) => Reader.openFile(core, path, stop, lines),
     );
-    return download(opened, this.transfers, log);
+    return download(opened, { transfers: this.transfers, left, endless: false, log });
   }
 
   /** Packs a directory. `left` as in {@link Files.readFile}. */
@@ -84,7 +84,7 @@ export class Files {
       TAR_READ,
       (stop) => Reader.openTree(core, path, stop, this.#treeLimits),
     );
-    return download(opened, this.transfers, log);
+    return download(opened, { transfers: this.transfers, left, endless: true, log });
   }
 
   /** Begins to write a file, with `mode` unless undefined. `left` as in {@link Files.readFile}. */
@@ -111,6 +111,11 @@ export class Files {
       (stop) => Upload.tree(core, root, stop, this.#options),
     );
     return this.#sink(TAR_WRITE, upload, left);
+  }
+
+  /** Both ends of a caller's connection. */
+  ends({ hostname, port }: Deno.NetAddr): CallerEnds {
+    return { hostname, port, localPort: this.#options.localPort() };
   }
 
   /** Opens something, unless the caller leaves or the daemon ends before. */
@@ -140,9 +145,8 @@ export class Files {
     this.transfers.add(stop);
     return {
       write: (bytes) => refusingTransfers(statuses, log, upload.write(bytes)),
-      receive: async (bytes, { remote: { hostname, port }, sent }): Promise<Received> => {
-        const caller = { hostname, port, localPort: this.#options.localPort() };
-        const received = receive(upload, caller, bytes, sent);
+      receive: async (bytes, { remote, sent }): Promise<Received> => {
+        const received = receive(upload, this.ends(remote), bytes, sent);
         return await refusingTransfers(statuses, log, received);
       },
       finish: async (): Promise<void> => {

@@ -8,7 +8,7 @@ import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
 import { TUNNEL_SYMBOLS } from "./symbols/tunnel.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
-export const ABI_VERSION = 3;
+export const ABI_VERSION = 4;
 
 /** Every function of the library. */
 export const SYMBOLS: Tables = {

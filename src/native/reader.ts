@@ -1,6 +1,7 @@
 import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
 import { transfer, TransferError, TransferStatus } from "./transfer.ts";
+import type { CallerEnds } from "./tunnel.ts";
 
 /**
  * What one reading gives at most, in bytes: below what the allocator maps anew each time, whose pages would cost more
@@ -105,6 +106,36 @@ export class Reader implements Disposable {
       (token) => symbols.guestd_read_next(this.#handle, out, out.length, token),
     );
     return out.subarray(0, filled);
+  }
+
+  /**
+   * Sends all on the caller's connection, for which `head` goes first: `first`, which was read already, and the `left`
+   * bytes behind it, or all there are. True when it is sent and the connection ended, false where the connection is not
+   * found or was used before: then nothing was sent. Throws `TransferError` when the caller was reset.
+   */
+  async send(
+    caller: CallerEnds,
+    head: Uint8Array<ArrayBuffer>,
+    first: Uint8Array<ArrayBuffer>,
+    left: number | undefined,
+  ): Promise<boolean> {
+    const { symbols } = this.#core;
+    const host = new TextEncoder().encode(caller.hostname);
+    const sent = await transfer(this.#core, (token) =>
+      symbols.guestd_read_send(
+        this.#handle,
+        host,
+        host.length,
+        caller.port,
+        caller.localPort,
+        head,
+        head.length,
+        first,
+        first.length,
+        BigInt(left ?? -1),
+        token,
+      ));
+    return sent === 1;
   }
 
   /** Lets go of what is open and of what was asked for; what is under way ends soon. */

@@ -12,6 +12,7 @@ export const TransferStatus = {
   refused: 10_006,
   cancelled: 10_007,
   lost: 10_008,
+  shorter: 10_009,
 } as const;
 
 /** Number of ENOENT: it is not there. */

@@ -1,3 +1,4 @@
+import { encodeHead } from "../contract/head.ts";
 import { Refusal } from "../contract/refusal.ts";
 
 /** What the key is hashed with: section 1.3 of RFC 6455. */
@@ -58,14 +59,11 @@ export async function upgradeHead(
   key: string,
   headers: Readonly<Record<string, string>>,
 ): Promise<Uint8Array<ArrayBuffer>> {
-  const encoder = new TextEncoder();
-  const hash = await crypto.subtle.digest("SHA-1", encoder.encode(key + KEY_SUFFIX));
-  const fields = {
+  const hash = await crypto.subtle.digest("SHA-1", new TextEncoder().encode(key + KEY_SUFFIX));
+  return encodeHead("101 Switching Protocols", {
     upgrade: "websocket",
     connection: "Upgrade",
     "sec-websocket-accept": new Uint8Array(hash).toBase64(),
     ...headers,
-  };
-  const lines = Object.entries(fields).map(([name, value]) => `${name}: ${value}\r\n`);
-  return encoder.encode(`HTTP/1.1 101 Switching Protocols\r\n${lines.join("")}\r\n`);
+  });
 }

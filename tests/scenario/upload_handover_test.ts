@@ -20,7 +20,7 @@ const CONTENT = Uint8Array.from({ length: ALL }, (_, at) => (at * 31 + (at >> 11
 function handedOver(daemon: Daemon): boolean {
   return [...Deno.readDirSync(`/proc/${daemon.pid}/task`)].some(({ name }) => {
     const comm = Deno.readTextFileSync(`/proc/${daemon.pid}/task/${name}/comm`);
-    return comm.trim() === "guestd-arrive";
+    return comm.trim() === "guestd-peers";
   });
 }
 

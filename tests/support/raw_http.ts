@@ -77,6 +77,7 @@ export class RawConnection implements Disposable {
   readonly #socket: Deno.TcpConn;
   #buffer = new Uint8Array();
   #ended = false;
+  #reset = false;
 
   private constructor(socket: Deno.TcpConn) {
     this.#socket = socket;
@@ -155,6 +156,7 @@ export class RawConnection implements Disposable {
       if (Number(length) > 0) yield await this.#exactly(Number(length));
     } else {
       for (let piece = await this.more(); piece.length > 0; piece = await this.more()) yield piece;
+      if (this.#reset) throw new Error("Cannot read the body: the peer reset the connection");
     }
   }
 
@@ -183,7 +185,13 @@ export class RawConnection implements Disposable {
   async #more(): Promise<boolean> {
     if (this.#ended) return false;
     const piece = new Uint8Array(65536);
-    const size = await within("more bytes", this.#socket.read(piece).catch(endOfReset));
+    const size = await within(
+      "more bytes",
+      this.#socket.read(piece).catch((error: unknown) => {
+        this.#reset = true;
+        return endOfReset(error);
+      }),
+    );
     if (size === null) {
       this.#ended = true;
       return false;

@@ -3,6 +3,7 @@
 //! Results: 0 or a count or a handle, an errno negated, or one of the codes in `abi`.
 
 mod core;
+mod downloads;
 mod exec;
 mod files;
 mod identity;

@@ -23,6 +23,8 @@ pub const REFUSED: i32 = 10_006;
 pub const CANCELLED: i32 = 10_007;
 /// The connection ended before the body did.
 pub const LOST: i32 = 10_008;
+/// The file has become shorter since its size was told.
+pub const SHORTER: i32 = 10_009;
 
 /// Why a transfer failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

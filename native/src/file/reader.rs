@@ -1,10 +1,14 @@
 //! A download under way: something that fills the buffers that TypeScript lends.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::crew::{Crew, Lane};
 use super::failure::{CANCELLED, Failure};
+use super::peers::Peers;
+use super::send::{Connection, Place, give_up};
+use super::sender::{Answer, Sender};
 use super::strand::{Step, Strand};
 use super::ticket::Ticket;
 use crate::abi::Lent;
@@ -18,6 +22,11 @@ pub trait Source: Send {
 
     /// Writes as many bytes as fit and are there; fewer than fit only at the end.
     fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure>;
+
+    /// The file that it consists of, which stands where it was read last.
+    fn file(&self) -> Option<File> {
+        None
+    }
 }
 
 /// A source and the size that it claims to have, in bytes; 0 where it claims none.
@@ -26,21 +35,39 @@ pub type Opened = (Box<dyn Source>, u64);
 /// Invariant: `source` is none before it was opened, after its end, after a failure and after the
 /// closing, so that its descriptors are never held longer than they are of use.
 #[derive(Default)]
-struct State {
+pub struct State {
     source: Option<Box<dyn Source>>,
     size: u64,
+}
+
+impl State {
+    /// What is read, unless that is over.
+    pub fn source(&mut self) -> Option<&mut Box<dyn Source>> {
+        self.source.as_mut()
+    }
+
+    /// There is no more to read.
+    pub fn end(&mut self) {
+        self.source = None;
+    }
 }
 
 /// A download. Its steps run in the order in which they were asked for, on a crew.
 pub struct Reader {
     strand: Arc<Strand<State>>,
     cancelled: Arc<AtomicBool>,
+    place: Place,
 }
 
 impl Default for Reader {
     fn default() -> Self {
         let (strand, cancelled) = (Strand::new(State::default()), Arc::default());
-        Self { strand, cancelled }
+        let place = Place::default();
+        Self {
+            strand,
+            cancelled,
+            place,
+        }
     }
 }
 
@@ -118,10 +145,34 @@ impl Reader {
         });
     }
 
+    /// Sends all on the caller's connection. Ends `ticket` with 1, or with 0 where that cannot be had so
+    /// and nothing was sent; after a failure the connection is reset.
+    pub fn send(&self, crew: &Crew, peers: &Peers, answer: Answer, ticket: Ticket) {
+        let (strand, place) = (Arc::clone(&self.strand), Arc::clone(&self.place));
+        let (crews, cancelled) = ((crew.clone(), peers.clone()), self.cancelled());
+        self.strand.run(crew, move |state| {
+            let file = state.source.as_ref().and_then(|source| source.file());
+            let file = file.zip(answer.left);
+            let can = file.is_some() == answer.left.is_some();
+            let connection = can
+                .then(|| Connection::take(answer.caller, &place))
+                .flatten();
+            let Some(connection) = connection else {
+                return ticket.end(Ok(0));
+            };
+            // Whoever closes it from now on finds the connection.
+            if cancelled.load(Ordering::Relaxed) {
+                return ticket.end(Err(closed()));
+            }
+            Sender::begin(strand, crews, (connection, ticket), answer.begin, file);
+        });
+    }
+
     /// Nobody wants the rest: what is under way ends soon, what has not begun is dropped. What is
     /// open is closed by the crew: closing may take long.
     pub fn close(&self, crew: &Crew) {
         self.cancelled.store(true, Ordering::Relaxed);
+        give_up(&self.place);
         if self.strand.clear() && self.strand.state().source.is_none() {
             return;
         }

@@ -42,6 +42,13 @@ impl<T: Send + 'static> Strand<T> {
         })
     }
 
+    /// A strand over `state` whose jobs run in the lane of this one.
+    pub fn beside<U: Send + 'static>(&self, state: U) -> Arc<Strand<U>> {
+        let strand = Strand::new(state);
+        strand.lane.store(self.lane(), Ordering::Relaxed);
+        strand
+    }
+
     /// Queues a job. It is dropped unrun if the crew can start no thread at all.
     pub fn run(self: &Arc<Self>, crew: &Crew, job: impl FnOnce(&mut T) + Send + 'static) {
         let mut job = Some(job);

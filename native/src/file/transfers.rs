@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-use super::arrivals::Arrivals;
 use super::crew::Crew;
+use super::peers::Peers;
 use super::reader::Reader;
 use super::ticket::{Texts, Ticket};
 use super::upload::Upload;
@@ -27,8 +27,8 @@ pub struct Transfers {
     pub readers: Crew,
     /// Runs the steps of uploads.
     pub writers: Crew,
-    /// Whom uploads wait for.
-    pub arrivals: Arrivals,
+    /// Whom transfers wait for.
+    pub peers: Peers,
     wake: Arc<Wake>,
     texts: Texts,
     reads: Mutex<HashMap<u32, Arc<Reader>>>,
@@ -41,7 +41,7 @@ impl Transfers {
     pub fn new(wake: Arc<Wake>) -> Result<Self, Errno> {
         let (texts, reads, uploads, next) = Default::default();
         Ok(Self {
-            arrivals: Arrivals::new()?,
+            peers: Peers::new()?,
             readers: Crew::new("guestd-read", CREW, READERS_OF_ONE),
             writers: Crew::new("guestd-write", CREW, WRITERS_OF_ONE),
             wake,

@@ -9,10 +9,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 
-use super::arrivals::Arrivals;
 use super::body::{Body, Source, Turn, end_reading};
 use super::crew::{Crew, Lane};
 use super::failure::{CANCELLED, Failure};
+use super::peers::{Awaited, Peers};
 use super::pour::Pipe;
 use super::reserve::Reserve;
 use super::strand::{Step, Strand};
@@ -183,14 +183,8 @@ impl Upload {
 
     /// Writes the rest of a body, read from its socket. Ends `ticket` with how much that was: 0 where
     /// it cannot be had so and nothing of it was read.
-    pub fn receive(
-        self: &Arc<Self>,
-        crew: &Crew,
-        arrivals: &Arrivals,
-        source: Source,
-        ticket: Ticket,
-    ) {
-        let (upload, receiving) = (Arc::clone(self), (crew.clone(), arrivals.clone()));
+    pub fn receive(self: &Arc<Self>, crew: &Crew, peers: &Peers, source: Source, ticket: Ticket) {
+        let (upload, receiving) = (Arc::clone(self), (crew.clone(), peers.clone()));
         self.strand.run(crew, move |_| match Body::take(source) {
             None => ticket.end(Ok(0)),
             Some(body) => {
@@ -200,7 +194,7 @@ impl Upload {
         });
     }
 
-    fn go_on(self: &Arc<Self>, receiving: (Crew, Arrivals), body: Body, ticket: Ticket) {
+    fn go_on(self: &Arc<Self>, receiving: (Crew, Peers), body: Body, ticket: Ticket) {
         let upload = Arc::clone(self);
         let crew = receiving.0.clone();
         let mut under_way = Some((receiving, body, ticket));
@@ -219,8 +213,10 @@ impl Upload {
                 }
                 Ok(Turn::Dry) => {
                     let (upload, socket) = (Arc::clone(&upload), Arc::clone(body.socket()));
-                    let arrivals = receiving.1.clone();
-                    arrivals.wait(&socket, move || upload.go_on(receiving, body, ticket));
+                    let peers = receiving.1.clone();
+                    peers.wait(&socket, Awaited::Bytes, move || {
+                        upload.go_on(receiving, body, ticket);
+                    });
                 }
                 Ok(Turn::Complete) => {
                     // Deno's server does not know that it was read, and would wait for it.

@@ -7,6 +7,7 @@ use super::context::Context;
 use super::frames;
 use super::relay::{Downward, End, LOOK_NS, Relay, STALL_NS, Stage, Upward};
 use super::socket;
+use crate::caller;
 
 /// From a close frame until its answer is given up, and from the end of what the guest is sent
 /// until its connection is, in nanoseconds.
@@ -293,7 +294,7 @@ impl Relay {
             self.cut_short = true;
             match &self.guest {
                 Some(guest) if !matches!(self.stage, Stage::Dialling) => {
-                    socket::will_reset(&guest.socket);
+                    caller::will_reset(&guest.socket, true);
                 }
                 _ => self.reset_guest(ctx),
             }
@@ -303,7 +304,7 @@ impl Relay {
     fn reset_guest(&mut self, ctx: &mut Context) {
         if let Some(guest) = self.guest.take() {
             ctx.forget(&guest);
-            socket::will_reset(&guest.socket);
+            caller::will_reset(&guest.socket, true);
         }
         self.downward = Downward::Ended;
         self.guest_deadline = None;
@@ -321,7 +322,7 @@ impl Relay {
         if let Some(caller) = self.caller.take() {
             ctx.forget(&caller);
             // Somebody else may still hold a descriptor of it.
-            socket::end(&caller.socket);
+            caller::end(&caller.socket);
         }
         self.caller_deadline = None;
     }

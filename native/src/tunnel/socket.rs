@@ -57,18 +57,6 @@ pub fn end_writing(socket: impl AsFd) {
     let _ = shutdown(socket, Shutdown::Write);
 }
 
-/// Ends both directions, whoever else holds a descriptor of the connection.
-pub fn end(socket: impl AsFd) {
-    let _ = shutdown(socket, Shutdown::Both);
-}
-
-/// However the connection is dropped from now on, with the process too: the other end sees a reset
-/// instead of an end.
-pub fn will_reset(socket: impl AsFd) {
-    // Cannot fail on a socket.
-    let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
-}
-
 /// Bytes that were handed to the kernel and not yet acknowledged by the other end.
 pub fn unacknowledged(socket: impl AsFd) -> usize {
     let mut count: libc::c_int = 0;

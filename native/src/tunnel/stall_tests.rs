@@ -128,7 +128,7 @@ impl Bench {
 }
 
 fn reset(stream: &TcpStream) {
-    super::socket::will_reset(stream);
+    crate::caller::will_reset(stream, true);
 }
 
 #[test]

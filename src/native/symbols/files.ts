@@ -1,4 +1,4 @@
-/** Files and trees on their way: `native/src/exports/files.rs`. */
+/** Files and trees on their way: `native/src/exports/downloads.rs` and `files.rs`. */
 export const FILE_SYMBOLS = {
   guestd_file_open: {
     parameters: ["buffer", "u32", "u64", "u64", "buffer", "u32", "u32"],
@@ -10,6 +10,22 @@ export const FILE_SYMBOLS = {
   },
   guestd_read_size: { parameters: ["u32", "buffer", "u32"], result: "i32" },
   guestd_read_next: { parameters: ["u32", "buffer", "u32", "u32"], result: "i32" },
+  guestd_read_send: {
+    parameters: [
+      "u32",
+      "buffer",
+      "u32",
+      "u32",
+      "u32",
+      "buffer",
+      "u32",
+      "buffer",
+      "u32",
+      "i64",
+      "u32",
+    ],
+    result: "i32",
+  },
   guestd_read_close: { parameters: ["u32"], result: "i32" },
   guestd_upload_file: {
     parameters: ["buffer", "u32", "i32", "u64", "buffer", "u32", "u32"],

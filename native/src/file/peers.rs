@@ -1,8 +1,9 @@
-//! One thread that waits for the peers of all uploads that have nothing to read at the moment.
+//! One thread that waits for the peers of all transfers that have nothing to read, or nowhere to write, at the moment.
 
 use std::collections::HashMap;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
@@ -14,6 +15,24 @@ use rustix::io::Errno;
 const IDLE_SECS: i64 = 5;
 
 type Then = Box<dyn FnOnce() + Send>;
+
+/// What a peer is waited for to do. Whatever it is, its leaving counts too.
+#[derive(Clone, Copy, Debug)]
+pub enum Awaited {
+    /// To send something.
+    Bytes,
+    /// To take something.
+    Room,
+}
+
+impl Awaited {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::Bytes => EventFlags::IN | EventFlags::RDHUP,
+            Self::Room => EventFlags::OUT,
+        }
+    }
+}
 
 /// Invariant: a socket is in the epoll set exactly while what comes then is in `waiting`, under the
 /// number that its event carries; `watched` while the thread runs.
@@ -31,18 +50,23 @@ struct Shared {
 
 /// Sockets that are waited for.
 #[derive(Clone)]
-pub struct Arrivals(Arc<Shared>);
+pub struct Peers(Arc<Shared>);
 
-impl Arrivals {
+impl Peers {
     /// Nobody waits, and no thread.
     pub fn new() -> Result<Self, Errno> {
         let (epoll, state) = (epoll::create(CreateFlags::CLOEXEC)?, Mutex::default());
         Ok(Self(Arc::new(Shared { epoll, state })))
     }
 
-    /// Runs `then` once the socket has something to read, an end included, on a thread that it must
-    /// not keep. Drops it unrun if that cannot be waited for.
-    pub fn wait(&self, socket: &Arc<OwnedFd>, then: impl FnOnce() + Send + 'static) {
+    /// Runs `then` once the peer has done what is `awaited`, on a thread that it must not keep. Drops it
+    /// unrun if that cannot be waited for.
+    pub fn wait(
+        &self,
+        socket: &Arc<OwnedFd>,
+        awaited: Awaited,
+        then: impl FnOnce() + Send + 'static,
+    ) {
         let mut state = self.0.lock();
         state.next += 1;
         let number = state.next;
@@ -53,7 +77,7 @@ impl Arrivals {
             &self.0.epoll,
             socket.as_fd(),
             EventData::new_u64(number),
-            EventFlags::IN | EventFlags::RDHUP | EventFlags::ONESHOT,
+            awaited.flags() | EventFlags::ONESHOT,
         );
         let kept = added.is_ok() && (state.watched || self.start(&mut state));
         if !kept {
@@ -67,7 +91,7 @@ impl Arrivals {
     fn start(&self, state: &mut State) -> bool {
         let shared = Arc::clone(&self.0);
         state.watched = thread::Builder::new()
-            .name("guestd-arrive".into())
+            .name("guestd-peers".into())
             .stack_size(64 << 10)
             .spawn(move || shared.watch())
             .is_ok();
@@ -99,7 +123,8 @@ impl Shared {
             drop(state);
             for (socket, then) in come {
                 let _ = epoll::delete(&self.epoll, &socket);
-                then();
+                // The others must still be waited for.
+                let _ = catch_unwind(AssertUnwindSafe(then));
             }
         }
     }
@@ -117,12 +142,12 @@ mod tests {
 
     #[test]
     fn whoever_waits_is_told_once_of_bytes_and_of_an_end() {
-        let arrivals = Arrivals::new().unwrap();
+        let peers = Peers::new().unwrap();
         for round in 0..100 {
             let (here, there) = UnixStream::pair().unwrap();
             let (told, is_told) = channel();
             let socket = Arc::new(OwnedFd::from(here));
-            arrivals.wait(&socket, move || told.send(round).unwrap());
+            peers.wait(&socket, Awaited::Bytes, move || told.send(round).unwrap());
             assert!(is_told.try_recv().is_err());
             if round % 2 == 0 {
                 crate::file::write_all(&there, b"x").unwrap();
@@ -136,11 +161,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_waited_for_is_dropped_unrun() {
-        let arrivals = Arrivals::new().unwrap();
+        let peers = Peers::new().unwrap();
         let (told, is_told) = channel::<()>();
         // No regular file can be polled.
         let file = std::fs::File::open(std::env::current_exe().unwrap()).unwrap();
-        arrivals.wait(&Arc::new(file.into()), move || told.send(()).unwrap());
+        peers.wait(&Arc::new(file.into()), Awaited::Bytes, move || {
+            told.send(()).unwrap()
+        });
         assert!(is_told.recv().is_err());
     }
 }

@@ -1,0 +1,384 @@
+//! An answer that goes out on the caller's own connection, past TypeScript and Deno's server.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::sendfile;
+use rustix::io::Errno;
+
+use super::failure::{Failure, LOST, SHORTER};
+use super::read::read_full;
+use crate::caller::{self, Ends};
+
+/// Most of a turn, in bytes.
+const TURN_BYTES: u64 = 1 << 20;
+/// A caller that is a little slower than the disk is waited for on the spot.
+const MOMENT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
+/// What such a one has taken in a turn, in bytes. A thread that waits for slower ones is kept from others.
+const STEADY_BYTES: u64 = 16 << 10;
+/// Read at a time of a file that the kernel does not send by itself, in bytes.
+const PIECE_BYTES: u64 = 120 << 10;
+
+/// Where an answer is being sent at the moment, for whoever gives it up.
+pub type Place = Arc<Mutex<Option<Arc<OwnedFd>>>>;
+
+/// A caller's connection, from the answer's first byte to the last.
+///
+/// Invariant: while this lives the connection is in `place`, and nobody else writes on it. However it is dropped, with
+/// the process too, the caller sees a reset; after [`Connection::end`] an end.
+pub struct Connection {
+    socket: Arc<OwnedFd>,
+    place: Place,
+}
+
+impl Connection {
+    /// Takes it from Deno's server, which waits for the answer meanwhile. `None` where it is not found, or where the
+    /// server has sent anything before: that is how HTTP/2 begins, and part of an earlier answer may still be in the
+    /// server's hands.
+    pub fn take(caller: Ends, place: &Place) -> Option<Self> {
+        let socket = caller::find(caller).ok()?;
+        if caller::sent_bytes(&socket) != Some(0) {
+            return None;
+        }
+        caller::will_reset(&socket, true);
+        let socket = Arc::new(socket);
+        *lock(place) = Some(Arc::clone(&socket));
+        let place = Arc::clone(place);
+        Some(Self { socket, place })
+    }
+
+    /// What it is written to.
+    pub fn socket(&self) -> &Arc<OwnedFd> {
+        &self.socket
+    }
+
+    /// Everything was sent: the caller gets it and then the end, and Deno's server sees that there is no more to do.
+    pub fn end(self) {
+        let mut place = lock(&self.place);
+        if place.take().is_some() {
+            caller::will_reset(&self.socket, false);
+            caller::end(&self.socket);
+        }
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        give_up(&self.place);
+    }
+}
+
+/// Resets the connection that is there, if an answer is being sent.
+pub fn give_up(place: &Place) {
+    if let Some(socket) = lock(place).take() {
+        caller::reset(&socket);
+    }
+}
+
+fn lock(place: &Place) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
+    place.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What comes behind a piece.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Then {
+    /// What is queued behind it.
+    Next,
+    /// Another piece in the same buffer.
+    Refill,
+    /// Nothing.
+    End,
+}
+
+/// Something to send.
+pub enum Part {
+    /// Bytes.
+    Bytes(Vec<u8>, Then),
+    /// So many bytes of a file, from where it was read last; they are the end.
+    File(File, u64),
+    /// What kept the rest from being read.
+    Failure(Failure),
+}
+
+/// How a turn of sending ended.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sent {
+    /// All of it is out.
+    All,
+    /// There may be more to send at once.
+    More,
+    /// There is nothing to send yet.
+    Starved,
+    /// The caller has to take something first.
+    Full,
+}
+
+/// What is to be sent, in its order.
+///
+/// Invariant: `at` bytes of the first part are out, if that is one of bytes.
+#[derive(Default)]
+pub struct Queue {
+    parts: VecDeque<Part>,
+    at: usize,
+}
+
+impl Queue {
+    /// Puts something behind what is there.
+    pub fn push(&mut self, part: Part) {
+        self.parts.push_back(part);
+    }
+
+    /// Sends on, but for what others would wait for. `refill` gets the buffers that are to be filled again.
+    pub fn send(
+        &mut self,
+        socket: &OwnedFd,
+        mut refill: impl FnMut(Vec<u8>),
+    ) -> Result<Sent, Failure> {
+        let mut moved = 0;
+        while moved < TURN_BYTES {
+            let sent = match self.parts.front_mut() {
+                None => return Ok(Sent::Starved),
+                Some(Part::File(_, 0)) => return Ok(Sent::All),
+                Some(Part::Failure(failure)) => return Err(failure.clone()),
+                Some(Part::Bytes(bytes, then)) if self.at == bytes.len() => {
+                    let (bytes, then) = (std::mem::take(bytes), *then);
+                    self.at = 0;
+                    self.parts.pop_front();
+                    match then {
+                        Then::Next => {}
+                        Then::Refill => refill(bytes),
+                        Then::End => return Ok(Sent::All),
+                    }
+                    continue;
+                }
+                Some(Part::Bytes(bytes, _)) => {
+                    let sent = caller::write(socket, &bytes[self.at..]).map_err(|_| lost())?;
+                    self.at += sent.unwrap_or(0);
+                    sent
+                }
+                Some(Part::File(file, left)) => match send_file(socket.as_fd(), file, left)? {
+                    FileSent::Some(count) => Some(count),
+                    FileSent::Full => None,
+                    FileSent::Copied(bytes) => {
+                        self.parts.push_front(Part::Bytes(bytes, Then::Next));
+                        continue;
+                    }
+                },
+            };
+            match sent {
+                Some(count) => moved += count as u64,
+                None if moved < STEADY_BYTES || !has_room_soon(socket) => return Ok(Sent::Full),
+                None => {}
+            }
+        }
+        Ok(Sent::More)
+    }
+}
+
+enum FileSent {
+    /// So many bytes.
+    Some(usize),
+    /// The socket takes nothing now.
+    Full,
+    /// Nothing: these bytes are to be sent instead.
+    Copied(Vec<u8>),
+}
+
+fn send_file(socket: BorrowedFd<'_>, file: &File, left: &mut u64) -> Result<FileSent, Failure> {
+    let failed = |errno: Errno| Failure::new(errno.raw_os_error(), "Cannot read a file on");
+    let sent = loop {
+        let most = (*left).min(TURN_BYTES) as usize;
+        match sendfile(socket, file, None, most) {
+            Ok(count) => break FileSent::Some(count),
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN) => return Ok(FileSent::Full),
+            // Not every file system has a way for pages.
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                let mut bytes = vec![0; (*left).min(PIECE_BYTES) as usize];
+                let count = read_full(file, &mut bytes).map_err(failed)?;
+                bytes.truncate(count);
+                break FileSent::Copied(bytes);
+            }
+            Err(Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN | Errno::TIMEDOUT) => {
+                return Err(lost());
+            }
+            Err(errno) => return Err(failed(errno)),
+        }
+    };
+    let count = match &sent {
+        FileSent::Some(count) => *count,
+        FileSent::Copied(bytes) => bytes.len(),
+        FileSent::Full => 0,
+    };
+    *left -= count as u64;
+    if count == 0 { Err(shorter()) } else { Ok(sent) }
+}
+
+fn has_room_soon(socket: &OwnedFd) -> bool {
+    let mut socket = [PollFd::new(socket, PollFlags::OUT)];
+    !matches!(poll(&mut socket, Some(&MOMENT)), Ok(0) | Err(Errno::INTR))
+}
+
+fn lost() -> Failure {
+    Failure::new(LOST, "Cannot send on: the caller left")
+}
+
+fn shorter() -> Failure {
+    Failure::new(SHORTER, "Cannot send the rest: the file became shorter")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::testing::TempDir;
+    use std::io::{Read, Write};
+    use std::net::{TcpListener, TcpStream};
+    use std::os::unix::net::UnixStream;
+    use std::thread;
+
+    fn connected() -> (TcpStream, TcpStream, Ends) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, peer) = listener.accept().unwrap();
+        let local_port = listener.local_addr().unwrap().port();
+        (caller, accepted, Ends { peer, local_port })
+    }
+
+    /// Sends all of `queue` to a caller that reads to the end; what that got, and how many buffers came back.
+    fn sent(queue: &mut Queue) -> (Result<Sent, Failure>, Vec<u8>, usize) {
+        let (here, mut there) = UnixStream::pair().unwrap();
+        here.set_nonblocking(true).unwrap();
+        let reading = thread::spawn(move || {
+            let mut got = Vec::new();
+            there.read_to_end(&mut got).unwrap();
+            got
+        });
+        let (socket, mut refilled) = (OwnedFd::from(here), 0);
+        let result = loop {
+            match queue.send(&socket, |_| refilled += 1) {
+                Ok(Sent::More | Sent::Full) => thread::yield_now(),
+                other => break other,
+            }
+        };
+        drop(socket);
+        (result, reading.join().unwrap(), refilled)
+    }
+
+    #[test]
+    fn parts_go_out_in_their_order_and_buffers_come_back() {
+        let mut queue = Queue::default();
+        let content: Vec<u8> = (0..600_000u32).map(|at| (at >> 3) as u8).collect();
+        queue.push(Part::Bytes(b"head".to_vec(), Then::Next));
+        queue.push(Part::Bytes(content.clone(), Then::Refill));
+        queue.push(Part::Bytes(Vec::new(), Then::Refill));
+        let (result, got, refilled) = sent(&mut queue);
+        assert_eq!((result, refilled), (Ok(Sent::Starved), 2));
+        assert_eq!(got, [b"head", &content[..]].concat());
+        queue.push(Part::Bytes(b"last".to_vec(), Then::End));
+        assert_eq!(sent(&mut queue), (Ok(Sent::All), b"last".to_vec(), 0));
+        queue.push(Part::Failure(Failure::new(LOST, "expected")));
+        assert_eq!(sent(&mut queue).0.unwrap_err().text, "expected");
+    }
+
+    #[test]
+    fn a_file_is_sent_from_where_it_stands_and_as_far_as_was_said() {
+        let dir = TempDir::make();
+        let path = dir.path().join("file");
+        let content: Vec<u8> = (0..3_000_000u32).map(|at| (at >> 3) as u8).collect();
+        std::fs::write(&path, &content).unwrap();
+        let begun = || {
+            let mut file = File::open(&path).unwrap();
+            file.read_exact(&mut [0; 1000]).unwrap();
+            file
+        };
+        let mut queue = Queue::default();
+        queue.push(Part::File(begun(), 2_000_000));
+        let (result, got, _) = sent(&mut queue);
+        assert_eq!(result, Ok(Sent::All));
+        assert_eq!(got, content[1000..2_001_000]);
+        let mut queue = Queue::default();
+        queue.push(Part::File(begun(), 3_000_000));
+        assert_eq!(sent(&mut queue).0.unwrap_err().status, SHORTER);
+    }
+
+    #[test]
+    fn what_the_kernel_does_not_send_by_itself_is_copied() {
+        let content: Vec<u8> = (0..900_000u32).map(|at| (at >> 3) as u8).collect();
+        let (outlet, inlet) = rustix::pipe::pipe().unwrap();
+        let all = content.clone();
+        let writing = thread::spawn(move || File::from(inlet).write_all(&all).unwrap());
+        let mut queue = Queue::default();
+        queue.push(Part::File(File::from(outlet), 900_000));
+        let (result, got, _) = sent(&mut queue);
+        assert_eq!(result, Ok(Sent::All));
+        assert_eq!(got, content);
+        writing.join().unwrap();
+    }
+
+    #[test]
+    fn a_caller_that_takes_nothing_keeps_no_thread_and_one_that_leaves_is_lost() {
+        let (caller, accepted, _) = connected();
+        accepted.set_nonblocking(true).unwrap();
+        let socket = OwnedFd::from(accepted);
+        let mut queue = Queue::default();
+        queue.push(Part::Bytes(vec![7; 64 << 20], Then::End));
+        let mut last = Ok(Sent::More);
+        while last == Ok(Sent::More) {
+            last = queue.send(&socket, |_| {});
+        }
+        assert_eq!(last, Ok(Sent::Full));
+        drop(caller);
+        while matches!(last, Ok(Sent::More | Sent::Full)) {
+            last = queue.send(&socket, |_| {});
+        }
+        assert_eq!(last.unwrap_err().status, LOST);
+    }
+
+    #[test]
+    fn only_a_connection_on_which_nothing_was_sent_is_taken() {
+        let (_caller, mut accepted, ends) = connected();
+        let place = Place::default();
+        let other = Ends {
+            local_port: ends.local_port ^ 1,
+            ..ends
+        };
+        assert!(Connection::take(other, &place).is_none());
+        accepted.write_all(b"x").unwrap();
+        assert!(Connection::take(ends, &place).is_none());
+        assert!(lock(&place).is_none());
+    }
+
+    #[test]
+    fn a_caller_sees_a_reset_unless_all_was_sent() {
+        let place = Place::default();
+        let (mut caller, _accepted, ends) = connected();
+        let connection = Connection::take(ends, &place).unwrap();
+        caller::write(connection.socket(), b"all").unwrap();
+        connection.end();
+        give_up(&place);
+        let mut got = Vec::new();
+        assert_eq!(caller.read_to_end(&mut got).unwrap(), 3);
+        for give_up_first in [false, true] {
+            let (mut caller, _accepted, ends) = connected();
+            let connection = Connection::take(ends, &place).unwrap();
+            caller::write(connection.socket(), b"some").unwrap();
+            if give_up_first {
+                give_up(&place);
+                connection.end();
+            } else {
+                drop(connection);
+            }
+            let ended = caller.read_to_end(&mut Vec::new());
+            assert_eq!(
+                ended.unwrap_err().kind(),
+                std::io::ErrorKind::ConnectionReset
+            );
+        }
+    }
+}
