@@ -86,7 +86,7 @@ pub fn run(root: &Path, disk: &Path, rounds: usize) -> Outcome<Vec<Line>> {
     let shm = Place::new(Path::new("/dev/shm"))?;
     let disk = Place::new(disk)?;
     lines.extend(files(&daemon, &shm, &disk, rounds)?);
-    lines.extend(trees(&daemon, &disk, rounds)?);
+    lines.extend(trees(&daemon, &shm, &disk, rounds)?);
     lines.extend(health_beside_uploads(&daemon, &shm, &disk, rounds)?);
     let mut more = Line::new("memory of transfers", Unit::Mb, Goal::AtMost(60.0));
     more.ours.push(daemon.usage()?.peak as f64 / 1e6 - idle);
@@ -252,7 +252,7 @@ fn lock<T>(list: &Mutex<T>) -> MutexGuard<'_, T> {
     list.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn trees(daemon: &Daemon, place: &Place, rounds: usize) -> Outcome<Vec<Line>> {
+fn trees(daemon: &Daemon, memory: &Place, place: &Place, rounds: usize) -> Outcome<Vec<Line>> {
     let small = place.path("small");
     for number in 0..SMALL_FILES {
         let dir = small.join(format!("d{:03}", number % 200));
@@ -279,16 +279,38 @@ fn trees(daemon: &Daemon, place: &Place, rounds: usize) -> Outcome<Vec<Line>> {
         let mut up = Line::new(up_name, Unit::Ms, Goal::RatioAtMost(1.6));
         let mut down = Line::new(down_name, Unit::Ms, Goal::RatioAtMost(1.2));
         let (source, archive) = (place.path(tree), place.path("archive"));
+        timed("tar", &["-cf", text(&archive), "-C", text(&source), "."])?;
+        // As before each upload of a file.
+        let warm = || -> Outcome<()> {
+            let copies = [memory.path("warm"), memory.path("warmer")];
+            for copy in &copies {
+                fs::copy(&archive, copy)?;
+            }
+            Ok(copies.iter().try_for_each(fs::remove_file)?)
+        };
         for round in 0..rounds {
+            let into = place.path("packed");
             let ours = || -> Outcome<f64> {
-                let into = place.path("ours");
+                warm()?;
                 let secs = download(daemon.address, &place.url("tar", tree), Some(&into))?.0;
-                fs::remove_file(into)?;
+                fs::remove_file(&into)?;
                 Ok(secs * 1e3)
             };
-            let packing = ["-cf", text(&archive), "-C", text(&source), "."];
-            both(round, &mut down, ours, || Ok(timed("tar", &packing)? * 1e3))?;
+            let theirs = || -> Outcome<f64> {
+                warm()?;
+                let secs = timed("tar", &["-cf", text(&into), "-C", text(&source), "."])?;
+                fs::remove_file(&into)?;
+                Ok(secs * 1e3)
+            };
+            both(round, &mut down, ours, theirs)?;
+            say(&format!(
+                "{tree} tree down, round {} of {rounds}",
+                round + 1
+            ));
+        }
+        for round in 0..rounds {
             let ours = || -> Outcome<f64> {
+                warm()?;
                 let secs = upload(daemon.address, &place.url("tar", "extracted"), &archive)?;
                 fs::remove_dir_all(place.path("extracted"))?;
                 Ok(secs * 1e3)
@@ -296,12 +318,13 @@ fn trees(daemon: &Daemon, place: &Place, rounds: usize) -> Outcome<Vec<Line>> {
             let theirs = || -> Outcome<f64> {
                 let into = place.path("theirs");
                 fs::create_dir(&into)?;
+                warm()?;
                 let secs = timed("tar", &["-xf", text(&archive), "-C", text(&into)])?;
                 fs::remove_dir_all(into)?;
                 Ok(secs * 1e3)
             };
             both(round, &mut up, ours, theirs)?;
-            say(&format!("{tree} tree, round {} of {rounds}", round + 1));
+            say(&format!("{tree} tree up, round {} of {rounds}", round + 1));
         }
         lines.extend([up, down]);
     }
