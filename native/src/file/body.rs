@@ -3,22 +3,14 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
 use rustix::net::{Shutdown, shutdown};
 
 use super::failure::{Failure, LOST};
+use super::peers::{Awaited, is_steady};
 use crate::caller::{self, Ends};
 
 /// Most of a turn, in bytes.
 const TURN_BYTES: u64 = 1 << 20;
-/// A sender that is a little slower than the disk is waited for on the spot.
-const MOMENT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 1_000_000,
-};
-/// What such a one has sent for a turn, in bytes. A thread that waits for slower ones is kept from others.
-const STEADY_BYTES: u64 = 16 << 10;
 
 /// How a turn ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +83,7 @@ impl Body {
                     self.left -= count as u64;
                     moved += count as u64;
                 }
-                None if moved < STEADY_BYTES || !self.comes_soon() => return Ok(Turn::Dry),
+                None if !is_steady(&self.socket, Awaited::Bytes, moved) => return Ok(Turn::Dry),
                 None => {}
             }
         }
@@ -100,11 +92,6 @@ impl Body {
         } else {
             Turn::More
         })
-    }
-
-    fn comes_soon(&self) -> bool {
-        let mut socket = [PollFd::new(&self.socket, PollFlags::IN)];
-        !matches!(poll(&mut socket, Some(&MOMENT)), Ok(0) | Err(Errno::INTR))
     }
 }
 
@@ -117,17 +104,8 @@ pub fn end_reading(socket: impl AsFd) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::file::testing::connected;
     use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
-
-    /// Both ends of a connection, and what names it.
-    fn connected() -> (TcpStream, TcpStream, Ends) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (accepted, peer) = listener.accept().unwrap();
-        let local_port = listener.local_addr().unwrap().port();
-        (caller, accepted, Ends { peer, local_port })
-    }
 
     fn source(caller: Ends, left: u64, sent: Option<u64>) -> Source {
         Source { caller, left, sent }

@@ -7,12 +7,20 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
 /// How long the thread waits, with nobody waiting for it, before it ends, in seconds.
 const IDLE_SECS: i64 = 5;
+
+/// A peer that is a little slower than the disk is waited for on the spot.
+const MOMENT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 1_000_000,
+};
+/// What such a one has sent or taken in a turn, in bytes. A thread that waits for slower ones is kept from others.
+const STEADY_BYTES: u64 = 16 << 10;
 
 type Then = Box<dyn FnOnce() + Send>;
 
@@ -32,6 +40,16 @@ impl Awaited {
             Self::Room => EventFlags::OUT,
         }
     }
+}
+
+/// Whether a peer that has `moved` so many bytes in this turn does what is awaited within a moment.
+pub fn is_steady(socket: impl AsFd, awaited: Awaited, moved: u64) -> bool {
+    let flags = match awaited {
+        Awaited::Bytes => PollFlags::IN,
+        Awaited::Room => PollFlags::OUT,
+    };
+    let mut socket = [PollFd::new(&socket, flags)];
+    moved >= STEADY_BYTES && !matches!(poll(&mut socket, Some(&MOMENT)), Ok(0) | Err(Errno::INTR))
 }
 
 /// Invariant: a socket is in the epoll set exactly while what comes then is in `waiting`, under the

@@ -5,23 +5,16 @@ use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::sendfile;
 use rustix::io::Errno;
 
 use super::failure::{Failure, LOST, SHORTER};
+use super::peers::{Awaited, is_steady};
 use super::read::read_full;
 use crate::caller::{self, Ends};
 
 /// Most of a turn, in bytes.
 const TURN_BYTES: u64 = 1 << 20;
-/// A caller that is a little slower than the disk is waited for on the spot.
-const MOMENT: Timespec = Timespec {
-    tv_sec: 0,
-    tv_nsec: 1_000_000,
-};
-/// What such a one has taken in a turn, in bytes. A thread that waits for slower ones is kept from others.
-const STEADY_BYTES: u64 = 16 << 10;
 /// Read at a time of a file that the kernel does not send by itself, in bytes.
 const PIECE_BYTES: u64 = 120 << 10;
 
@@ -173,7 +166,7 @@ impl Queue {
             };
             match sent {
                 Some(count) => moved += count as u64,
-                None if moved < STEADY_BYTES || !has_room_soon(socket) => return Ok(Sent::Full),
+                None if !is_steady(socket, Awaited::Room, moved) => return Ok(Sent::Full),
                 None => {}
             }
         }
@@ -220,11 +213,6 @@ fn send_file(socket: BorrowedFd<'_>, file: &File, left: &mut u64) -> Result<File
     if count == 0 { Err(shorter()) } else { Ok(sent) }
 }
 
-fn has_room_soon(socket: &OwnedFd) -> bool {
-    let mut socket = [PollFd::new(socket, PollFlags::OUT)];
-    !matches!(poll(&mut socket, Some(&MOMENT)), Ok(0) | Err(Errno::INTR))
-}
-
 fn lost() -> Failure {
     Failure::new(LOST, "Cannot send on: the caller left")
 }
@@ -236,19 +224,10 @@ fn shorter() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::testing::TempDir;
+    use crate::file::testing::{TempDir, connected};
     use std::io::{Read, Write};
-    use std::net::{TcpListener, TcpStream};
     use std::os::unix::net::UnixStream;
     use std::thread;
-
-    fn connected() -> (TcpStream, TcpStream, Ends) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        let (accepted, peer) = listener.accept().unwrap();
-        let local_port = listener.local_addr().unwrap().port();
-        (caller, accepted, Ends { peer, local_port })
-    }
 
     /// Sends all of `queue` to a caller that reads to the end; what that got, and how many buffers came back.
     fn sent(queue: &mut Queue) -> (Result<Sent, Failure>, Vec<u8>, usize) {
