@@ -8,7 +8,7 @@ import { Registry } from "./exec/registry.ts";
 import { Files } from "./files/files.ts";
 import { DiskGauge } from "./guest/disk.ts";
 import { IdentityRepair } from "./guest/identity.ts";
-import { Quiet } from "./guest/quiet.ts";
+import { collectNow, Quiet } from "./guest/quiet.ts";
 import { Listener } from "./http/listener.ts";
 import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
@@ -142,7 +142,7 @@ export class Daemon {
           onResume: () => this.#core.resumed(),
           terminate: () => this.terminate("hook"),
         }),
-        ...execRoutes({ registry, limits }),
+        ...execRoutes({ registry, limits, collect: collectNow }),
         exec_stream: this.#streams.exec_stream,
         ...fileRoutes({
           files: this.#files,

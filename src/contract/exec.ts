@@ -274,7 +274,7 @@ export function decodeStart(bytes: Uint8Array): StartRequest {
 /** A decoded stdin body. */
 export interface StdinWrite {
   /** Bytes to write; null when the request has none. */
-  readonly data: Uint8Array | null;
+  readonly data: Uint8Array<ArrayBuffer> | null;
   /** Whether to close the pipe afterwards. */
   readonly eof: boolean;
 }

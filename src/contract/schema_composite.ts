@@ -50,9 +50,11 @@ export function dictionary<T>(
     },
     decode(value: unknown, field: string): ReadonlyMap<string, T> {
       const entries = new Map<string, T>();
-      for (const [name, item] of Object.entries(asObject(value, field))) {
+      const source = asObject(value, field);
+      // Not by Object.entries: of many it makes as many lists.
+      for (const name of Object.keys(source)) {
         names?.decode(name, `each name in ${field}`);
-        entries.set(name, values.decode(item, `each value in ${field}`));
+        entries.set(name, values.decode(source[name], `each value in ${field}`));
       }
       return entries;
     },

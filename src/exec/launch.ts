@@ -5,6 +5,11 @@ import type { Spawn } from "../native/layout.ts";
 import type { Environments, Variables } from "./environment.ts";
 import { type PasswdLookup, primaryGid } from "./passwd.ts";
 
+/** What Linux takes at most of arguments, variables and the pointers to them, whatever its limits, in bytes. */
+const MAX_ARGUMENTS_BYTES = 6 * 1024 * 1024;
+/** What each costs besides its text: a pointer and its end. */
+const EACH_BYTES = 8 + 1;
+
 /** Where a command's environment and identity come from, besides its request. */
 export interface LaunchSources {
   /** Names let through from the daemon's own environment. */
@@ -21,10 +26,14 @@ export interface LaunchSources {
   readonly environments: Environments;
 }
 
-/** What the core is to start for a request. */
+/**
+ * What the core is to start for a request. Throws {@link SpawnError} for what no kernel takes, before the request is
+ * copied twice more for nothing.
+ */
 export function spawnOf(request: StartRequest, sources: LaunchSources): Spawn {
   const { inherit, daemonEnv, passwd, ownUid, baseEnvironment, environments } = sources;
   const { user, group } = request;
+  if (leastBytes(request) > MAX_ARGUMENTS_BYTES) throw SpawnError.tooLong();
   const argv = request.shell ? ["/bin/sh", "-c", request.command[0] ?? ""] : request.command;
   return {
     argv,
@@ -43,6 +52,14 @@ export function spawnOf(request: StartRequest, sources: LaunchSources): Spawn {
     reap: request.reap_group_on_exit,
     timeoutSecs: request.timeout_sec,
   };
+}
+
+/** The least that a request's arguments and variables take: a UTF-16 unit makes at least one byte. */
+function leastBytes({ command, env }: StartRequest): number {
+  let bytes = 0;
+  for (const text of command) bytes += text.length + EACH_BYTES;
+  for (const [name, value] of env) bytes += name.length + 1 + value.length + EACH_BYTES;
+  return bytes;
 }
 
 /** A failed start in words that repeat nothing of the request. */

@@ -15,7 +15,7 @@ export async function writeStdin(
   if (!exec.hasStdin) {
     throw new Refusal("stdin_not_requested", "the exec was started without stdin");
   }
-  const data = new Uint8Array(write.data ?? []);
+  const data = write.data ?? new Uint8Array();
   if (data.length > maxBytes) {
     throw new Refusal("stdin_write_too_large", `the decoded write exceeds ${maxBytes} bytes`);
   }

@@ -1,5 +1,7 @@
 import type { Limits } from "../contract/limits.ts";
 import { PlainRefusal, Refusal } from "../contract/refusal.ts";
+import { BodyLost } from "./body_lost.ts";
+import { BodyMemory, BodyPlace } from "./body_memory.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -11,23 +13,59 @@ const STDIN_BYTES = 2 * MIB;
 /** Most bytes of a run hook's body; the platform allows 4096 for the payload. */
 const RUN_HOOK_BYTES = 64 * KIB;
 
-/** A body that ended before its end: the client vanished or broke the framing. */
-export class BodyLost extends Error {
-  /** Makes the error; what was read so far is dropped. */
-  constructor() {
-    super("Cannot read the body: it ended early");
-    this.name = "BodyLost";
-  }
+/** What bodies of starts hold together, in bytes: two of the largest, so that one arrives while one is used. */
+const START_MEMORY = 2 * START_BYTES;
+/** A start's text, values and lists take several times its bytes: nearly each large one is cleared away by itself. */
+const START_COLLECT = 8 * MIB;
+/** What stdin bodies hold together, at least, in bytes. */
+const STDIN_MEMORY = 32 * MIB;
+/** They leave two strings each, and there may be hundreds a second. */
+const STDIN_COLLECT = 32 * MIB;
+/**
+ * Up to here a body costs no more than its connection does anyway, and waits for nobody: that is nearly every one, and
+ * every hook. The beginnings of others are read too, so that who declares much and sends little takes no place.
+ */
+const FREE_BYTES = 64 * KIB;
+
+/** Where the bodies of starts and of stdin writes are collected: neither waits for the other. */
+export interface Memories {
+  /** Of starts. */
+  readonly start: BodyMemory;
+  /** Of stdin writes. */
+  readonly stdin: BodyMemory;
+}
+
+/** Memory for bodies. `collect` frees at once what they left behind. */
+export function memoriesFor(limits: Limits, collect?: () => void): Memories {
+  return {
+    start: new BodyMemory({ bytes: START_MEMORY, collect, collectBytes: START_COLLECT }),
+    stdin: new BodyMemory({
+      bytes: Math.max(STDIN_MEMORY, stdinBytes(limits)),
+      collect,
+      collectBytes: STDIN_COLLECT,
+    }),
+  };
+}
+
+/** A whole body; disposed of once nothing is kept of it, or of what was made of it. */
+export interface Body extends Disposable {
+  /** What `decode` makes of its bytes, which are gone then. */
+  decoded<T>(decode: (bytes: Uint8Array) => T): T;
 }
 
 /**
  * Body of a start. Throws 413 above `max_body_bytes`, `spawn_failed` above 16 MiB once all of it
  * was dropped, and {@link BodyLost}.
  */
-export async function readStartBody(request: Request, limits: Limits): Promise<Uint8Array> {
-  const body = await readBody(request, START_BYTES, limits.max_body_bytes);
+export async function readStartBody(
+  request: Request,
+  limits: Limits,
+  memory: BodyMemory,
+): Promise<Body> {
+  const maxBytes = limits.max_body_bytes;
+  const body = await readBody(request, { keepBytes: START_BYTES, maxBytes, memory });
   if (body === "too large") {
-    throw new PlainRefusal(413, `The body exceeds ${limits.max_body_bytes} bytes.`);
+    throw new PlainRefusal(413, `The body exceeds ${maxBytes} bytes.`);
   }
   if (body === "dropped") {
     throw new Refusal("spawn_failed", "the argument list is too long: the body exceeds 16 MiB");
@@ -36,9 +74,13 @@ export async function readStartBody(request: Request, limits: Limits): Promise<U
 }
 
 /** Body of a stdin write. Throws `stdin_write_too_large` and {@link BodyLost}. */
-export async function readStdinBody(request: Request, limits: Limits): Promise<Uint8Array> {
-  const max = Math.max(STDIN_BYTES, 2 * limits.max_stdin_write_bytes);
-  const body = await readBody(request, max, max);
+export async function readStdinBody(
+  request: Request,
+  limits: Limits,
+  memory: BodyMemory,
+): Promise<Body> {
+  const max = stdinBytes(limits);
+  const body = await readBody(request, { keepBytes: max, maxBytes: max, memory });
   if (typeof body === "string") {
     throw new Refusal("stdin_write_too_large", `the body exceeds ${max} bytes`);
   }
@@ -46,34 +88,46 @@ export async function readStdinBody(request: Request, limits: Limits): Promise<U
 }
 
 /** Body of the run hook. Throws 400 above 64 KiB, and {@link BodyLost}. */
-export async function readRunHookBody(request: Request): Promise<Uint8Array> {
-  const body = await readBody(request, RUN_HOOK_BYTES, RUN_HOOK_BYTES);
+export async function readRunHookBody(request: Request): Promise<Body> {
+  const body = await readBody(request, { keepBytes: RUN_HOOK_BYTES, maxBytes: RUN_HOOK_BYTES });
   if (typeof body === "string") throw new PlainRefusal(400, "the body exceeds 64 KiB");
   return body;
 }
 
-/**
- * Reads a body and keeps up to `keepBytes` of it. A larger one is read on and dropped, up to
- * `maxBytes`; one that is declared larger than that is refused unread, and an undeclared one as
- * soon as it passes.
- */
-export async function readBody(
+function stdinBytes(limits: Limits): number {
+  return Math.max(STDIN_BYTES, 2 * limits.max_stdin_write_bytes);
+}
+
+/** How a body is read. */
+interface Reading {
+  /** Most that is kept of it, in bytes; a larger one is read on and dropped. */
+  readonly keepBytes: number;
+  /** Most that it may have: one that declares more is refused unread, another as soon as it passes. */
+  readonly maxBytes: number;
+  /** Where it is collected; needed if more than 64 KiB are kept. */
+  readonly memory?: BodyMemory;
+}
+
+async function readBody(
   request: Request,
-  keepBytes: number,
-  maxBytes: number,
-): Promise<Uint8Array | "dropped" | "too large"> {
+  reading: Reading,
+): Promise<Body | "dropped" | "too large"> {
   const declared = declaredLength(request);
-  if (declared !== undefined && declared > maxBytes) return "too large";
-  if (request.body === null) return new Uint8Array();
-  try {
-    if (declared !== undefined && declared <= Math.min(keepBytes, maxBytes)) {
-      return await request.bytes();
-    }
-    return await collect(request, request.body.getReader(), keepBytes, maxBytes);
-  } catch {
-    // Deno's errors carry nothing worth keeping: bytes ended early or chunks were malformed.
-    throw new BodyLost();
+  if (declared !== undefined && declared > reading.maxBytes) return "too large";
+  if (request.body === null) return unheld(new Uint8Array());
+  if (declared !== undefined && declared <= FREE_BYTES) {
+    return unheld(await request.bytes().catch(lost));
   }
+  return await collect(request, request.body.getReader(), declared, reading);
+}
+
+/** Deno's errors carry nothing worth keeping: bytes ended early or chunks were malformed. */
+function lost(): never {
+  throw new BodyLost();
+}
+
+function unheld(bytes: Uint8Array): Body {
+  return { decoded: (decode) => decode(bytes), [Symbol.dispose]: () => {} };
 }
 
 /** The `Content-Length`; Deno has refused a request whose header is malformed. */
@@ -99,32 +153,80 @@ export function wasAbandoned(request: Request): boolean {
   return abandoned.has(request);
 }
 
+/** Reads a body piece by piece; what is beyond the first 64 KiB as its place in the memory allows. */
 async function collect(
   request: Request,
   reader: ReadableStreamDefaultReader<Uint8Array>,
-  keepBytes: number,
-  maxBytes: number,
-): Promise<Uint8Array | "dropped" | "too large"> {
-  let chunks: Uint8Array[] = [];
+  declared: number | undefined,
+  { keepBytes, maxBytes, memory }: Reading,
+): Promise<Body | "dropped" | "too large"> {
+  const mostBytes = Math.min(declared ?? keepBytes, keepBytes);
+  const place = memory && new BodyPlace(memory, mostBytes, () => abandonBody(request, reader));
+  let dropped = declared !== undefined && declared > keepBytes;
+  let kept = new Uint8Array(dropped ? 0 : FREE_BYTES);
   let received = 0;
-  for (let next = await reader.read(); !next.done; next = await reader.read()) {
-    received += next.value.length;
-    if (received > maxBytes) {
-      abandonBody(request, reader);
-      return "too large";
+  try {
+    for (;;) {
+      const { done, value } = await reader.read().catch(lost);
+      place?.check();
+      if (done) break;
+      const at = received;
+      received += value.length;
+      if (received > maxBytes) {
+        place?.[Symbol.dispose]();
+        abandonBody(request, reader);
+        return "too large";
+      }
+      if (received > keepBytes && !dropped) {
+        dropped = true;
+        kept = new Uint8Array();
+        place?.[Symbol.dispose]();
+      }
+      if (dropped) continue;
+      if (received > FREE_BYTES) {
+        const turn = place?.take(received);
+        // Mostly there is nothing to wait for.
+        if (turn !== undefined) await turn;
+        if (kept.length < received) kept = enlarged(kept, at, mostBytes);
+      }
+      kept.set(value, at);
     }
-    if (received > keepBytes) chunks = [];
-    else chunks.push(next.value);
+    if (dropped) return "dropped";
+    const turn = place?.settle();
+    if (turn !== undefined) await turn;
+    return new HeldBody(kept.subarray(0, received), place);
+  } catch (error) {
+    place?.[Symbol.dispose]();
+    throw error;
   }
-  return received > keepBytes ? "dropped" : concatenate(chunks, received);
 }
 
-function concatenate(chunks: readonly Uint8Array[], length: number): Uint8Array {
-  const whole = new Uint8Array(length);
-  let at = 0;
-  for (const chunk of chunks) {
-    whole.set(chunk, at);
-    at += chunk.length;
+/** A body that came in pieces. */
+class HeldBody implements Body {
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+  readonly #place: BodyPlace | undefined;
+
+  constructor(bytes: Uint8Array<ArrayBuffer>, place: BodyPlace | undefined) {
+    this.#bytes = bytes;
+    this.#place = place;
   }
-  return whole;
+
+  decoded<T>(decode: (bytes: Uint8Array) => T): T {
+    try {
+      return decode(this.#bytes);
+    } finally {
+      // Freed now, and not when they are collected: what was made of them is still to be used.
+      this.#bytes.buffer.transfer(0);
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#place?.[Symbol.dispose]();
+  }
+}
+
+function enlarged(bytes: Uint8Array, used: number, toBytes: number): Uint8Array<ArrayBuffer> {
+  const larger = new Uint8Array(toBytes);
+  larger.set(bytes.subarray(0, used));
+  return larger;
 }

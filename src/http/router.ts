@@ -4,7 +4,7 @@ import type { RouteName, RouteRow } from "../contract/rows.ts";
 import { Mismatch } from "../contract/schema.ts";
 import { VERSION } from "../contract/version.ts";
 import type { Log } from "../log.ts";
-import { BodyLost } from "./body.ts";
+import { BodyLost } from "./body_lost.ts";
 import { drainBody } from "./drain.ts";
 import { refuseEntry, type TokenSource } from "./gate.ts";
 import { InFlight } from "./in_flight.ts";
@@ -124,7 +124,7 @@ function answerError(error: unknown, row: RouteRow, log: Log): Response {
   if (error instanceof Mismatch) return answerMismatch(error, row);
   if (error instanceof BodyLost) {
     log.debug("a request's body ended early", { route: row.name });
-    return text(400, "The body ended early.");
+    return text(400, error.text);
   }
   logFailure(log, "a handler failed", row.name, error);
   return answerFailure(row);

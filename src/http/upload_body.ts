@@ -1,6 +1,7 @@
 import { PlainRefusal } from "../contract/refusal.ts";
 import type { Connection, Received } from "../files/files.ts";
-import { BodyLost, declaredLength } from "./body.ts";
+import { declaredLength } from "./body.ts";
+import { BodyLost } from "./body_lost.ts";
 
 /** How much is collected before it is handed on, in bytes. */
 const CHUNK_BYTES = 1024 * 1024;

@@ -37,6 +37,8 @@ const ERRORS: ReadonlyMap<number, readonly [name: string, text: string]> = new M
   [122, ["EDQUOT", "disk quota exceeded"]],
 ]);
 
+/** Number of E2BIG: more arguments than the kernel takes. */
+export const E2BIG = 7;
 /** Number of EPIPE: the other end is gone. */
 export const EPIPE = 32;
 /** Number of ETIMEDOUT: not in time. */

@@ -1,7 +1,11 @@
 import type { Core } from "./core.ts";
 import { decodeFacts, type Facts, type Spawn } from "./layout.ts";
+import { E2BIG } from "./errno.ts";
 import { checked } from "./status.ts";
 import { EventKind, type Result } from "./wake.ts";
+
+/** Number of the step at which the kernel refuses arguments. */
+const EXECUTE = 9;
 
 /** The steps of a start: `Step` in `native/src/process/child.rs`. */
 const STEPS: ReadonlyMap<number, string> = new Map([
@@ -13,7 +17,7 @@ const STEPS: ReadonlyMap<number, string> = new Map([
   [6, "become the group"],
   [7, "become the user"],
   [8, "enter the working directory"],
-  [9, "execute the program"],
+  [EXECUTE, "execute the program"],
 ]);
 
 /** A child could not be started; nothing of it is left. */
@@ -29,6 +33,11 @@ export class SpawnError extends Error {
     this.name = "SpawnError";
     this.step = step;
     this.errno = errno;
+  }
+
+  /** Arguments and variables that the kernel would refuse, and that are not shown to it. */
+  static tooLong(): SpawnError {
+    return new SpawnError(STEPS.get(EXECUTE) ?? "start", E2BIG);
   }
 }
 
@@ -117,11 +126,15 @@ export class NativeExec {
     return value === 1;
   }
 
-  /** Writes to its stdin, then closes it if `eof`: the bytes written, and 0 or an errno. */
+  /** Writes to its stdin, then closes it if `eof`: the bytes written, and 0 or an errno. `data` is gone then. */
   writeStdin(data: Uint8Array<ArrayBuffer>, eof: boolean): Promise<Result> {
-    return this.#core.operation((token) =>
-      this.#core.symbols.guestd_exec_stdin(this.id, data, data.length, eof ? 1 : 0, token)
-    );
+    return this.#core.operation((token) => {
+      const { guestd_exec_stdin: write } = this.#core.symbols;
+      const started = write(this.id, data, data.length, eof ? 1 : 0, token);
+      // The core has a copy, and the write may wait for seconds.
+      data.buffer.transfer(0);
+      return started;
+    });
   }
 
   #forget(): void {

@@ -90,11 +90,11 @@ export class RawConnection implements Disposable {
     return new RawConnection(socket);
   }
 
-  /** Sends bytes, or a string of one char a byte. */
-  async send(data: string | Uint8Array): Promise<void> {
+  /** Sends bytes, or a string of one char a byte; the peer may take `patienceMs` to read on. */
+  async send(data: string | Uint8Array, patienceMs?: number): Promise<void> {
     let rest = typeof data === "string" ? latin1(data) : data;
     while (rest.length > 0) {
-      rest = rest.subarray(await within("the peer to read", this.#socket.write(rest)));
+      rest = rest.subarray(await within("the peer to read", this.#socket.write(rest), patienceMs));
     }
   }
 
@@ -160,6 +160,11 @@ export class RawConnection implements Disposable {
     }
   }
 
+  /** Waits until something has arrived that was not asked for so far, or the peer's end. */
+  async arrival(patienceMs?: number): Promise<void> {
+    if (this.#buffer.length === 0) await this.#more(patienceMs);
+  }
+
   /** Bytes that arrived after what was asked for so far, waiting for at least one; empty at the end. */
   async more(): Promise<Uint8Array> {
     if (this.#buffer.length === 0) await this.#more();
@@ -182,7 +187,7 @@ export class RawConnection implements Disposable {
   }
 
   /** Reads once; false at the end. */
-  async #more(): Promise<boolean> {
+  async #more(patienceMs?: number): Promise<boolean> {
     if (this.#ended) return false;
     const piece = new Uint8Array(65536);
     const size = await within(
@@ -191,6 +196,7 @@ export class RawConnection implements Disposable {
         this.#reset = true;
         return endOfReset(error);
       }),
+      patienceMs,
     );
     if (size === null) {
       this.#ended = true;

@@ -1,6 +1,13 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
-import { BodyLost, readRunHookBody, readStartBody, readStdinBody } from "../../src/http/body.ts";
+import {
+  type Body,
+  memoriesFor,
+  readRunHookBody,
+  readStartBody,
+  readStdinBody,
+} from "../../src/http/body.ts";
+import { BodyLost } from "../../src/http/body_lost.ts";
 import { json } from "../../src/http/respond.ts";
 import type { Handlers } from "../../src/http/router.ts";
 import {
@@ -15,13 +22,19 @@ import { AUTHORIZED, PREFIX, RouterFixture } from "./http_fixture.ts";
 
 const MIB = 1024 * 1024;
 const limits = { ...DEFAULT_LIMITS, max_body_bytes: 32 * MIB };
+const { start, stdin } = memoriesFor(limits);
 
 /** Handlers that read a body by their route's rule and answer with its length. */
 const readers: Partial<Handlers> = {
-  exec_start: async ({ request }) => json(200, (await readStartBody(request, limits)).length),
-  exec_stdin: async ({ request }) => json(200, (await readStdinBody(request, limits)).length),
-  run: async ({ request }) => json(200, (await readRunHookBody(request)).length),
+  exec_start: async ({ request }) => length(await readStartBody(request, limits, start)),
+  exec_stdin: async ({ request }) => length(await readStdinBody(request, limits, stdin)),
+  run: async ({ request }) => length(await readRunHookBody(request)),
 };
+
+function length(body: Body): Response {
+  using _ = body;
+  return json(200, body.decoded((bytes) => bytes.length));
+}
 
 const HEALTH = request("GET", "/v1/health");
 
@@ -91,12 +104,12 @@ Deno.test("what is sent after an early answer is swallowed, and the peer closes 
 
 Deno.test("a start body is read up to 16 MiB, dropped up to max_body_bytes, refused beyond", async () => {
   await using fixture = new RouterFixture({ handlers: readers });
-  const start = async (body: Uint8Array): Promise<RawResponse> => {
+  const posted = async (body: Uint8Array): Promise<RawResponse> => {
     using connection = await RawConnection.open(fixture.port);
     return await connection.ask("POST", "/v1/exec/start", [AUTHORIZED], body);
   };
-  strictEqual(bodyText(await start(new Uint8Array(16 * MIB))), String(16 * MIB));
-  const dropped = await start(new Uint8Array(16 * MIB + 1));
+  strictEqual(bodyText(await posted(new Uint8Array(16 * MIB))), String(16 * MIB));
+  const dropped = await posted(new Uint8Array(16 * MIB + 1));
   strictEqual(dropped.status, 500);
   strictEqual(JSON.parse(bodyText(dropped)).error, "spawn_failed");
   using connection = await RawConnection.open(fixture.port);
@@ -149,7 +162,7 @@ Deno.test("an endless body costs no memory", async () => {
   await using fixture = new RouterFixture({
     handlers: {
       exec_start: async ({ request }) =>
-        json(200, (await readStartBody(request, DEFAULT_LIMITS)).length),
+        length(await readStartBody(request, DEFAULT_LIMITS, start)),
     },
   });
   using connection = await RawConnection.open(fixture.port);
@@ -173,7 +186,7 @@ Deno.test("a client that vanishes in mid-body is no failure of the daemon's", as
     handlers: {
       exec_start: async ({ request }) => {
         try {
-          return json(200, (await readStartBody(request, limits)).length);
+          return length(await readStartBody(request, limits, start));
         } catch (error) {
           resolve(error);
           throw error;

@@ -12,7 +12,7 @@ import type { Exec } from "../../exec/exec.ts";
 import { outcomePieces } from "../../exec/outcome.ts";
 import type { Registry } from "../../exec/registry.ts";
 import { writeStdin } from "../../exec/stdin.ts";
-import { readStartBody, readStdinBody } from "../body.ts";
+import { memoriesFor, readStartBody, readStdinBody } from "../body.ts";
 import { json } from "../respond.ts";
 import type { Handlers } from "../router.ts";
 
@@ -27,6 +27,8 @@ export interface ExecRoutesOptions {
   readonly registry: Registry;
   /** Limits in force. */
   readonly limits: Limits;
+  /** Frees at once what is garbage. */
+  readonly collect?: () => void;
 }
 
 /** The routes of single commands, but for the stream. */
@@ -36,11 +38,12 @@ export type ExecRoutes = Pick<
 >;
 
 /** Makes the handlers of start, poll, ack, kill and stdin. */
-export function execRoutes({ registry, limits }: ExecRoutesOptions): ExecRoutes {
+export function execRoutes({ registry, limits, collect }: ExecRoutesOptions): ExecRoutes {
+  const memories = memoriesFor(limits, collect);
   return {
     async exec_start({ request }): Promise<Response> {
-      const decoded = decodeStart(await readStartBody(request, limits));
-      const exec = await registry.start(decoded);
+      using body = await readStartBody(request, limits, memories.start);
+      const exec = await registry.start(body.decoded(decodeStart));
       const response: StartResponse = { exec_id: exec.id, phase: exec.phase };
       return json(200, response);
     },
@@ -75,7 +78,8 @@ export function execRoutes({ registry, limits }: ExecRoutesOptions): ExecRoutes 
     },
 
     async exec_stdin({ id, request }): Promise<Response> {
-      const write = decodeStdin(await readStdinBody(request, limits));
+      using body = await readStdinBody(request, limits, memories.stdin);
+      const write = body.decoded(decodeStdin);
       const exec = await registry.get(id);
       const written = await writeStdin(exec, write, limits.max_stdin_write_bytes);
       const response: StdinResponse = { exec_id: exec.id, written, eof: write.eof };

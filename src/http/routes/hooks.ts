@@ -68,7 +68,8 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
     }),
     async run(call: Call): Promise<Response> {
       hookLog.record("run");
-      const hook = decodeRunHook(await readRunHookBody(call.request));
+      using body = await readRunHookBody(call.request);
+      const hook = body.decoded(decodeRunHook);
       try {
         const outcome = bootstrap.install(hook);
         log.info("hook", { hook: "run", outcome });

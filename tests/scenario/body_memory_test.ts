@@ -1,0 +1,163 @@
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
+import { UNTIL_EOF } from "../support/child_scripts.ts";
+import { Daemon, execPath } from "../support/daemon.ts";
+import { Footprint } from "../support/footprint.ts";
+import { forgetPeak, peakBytes } from "../support/proc.ts";
+import { bodyText, type RawConnection, type RawResponse, request } from "../support/raw_http.ts";
+
+const MIB = 1024 * 1024;
+const START = "/v1/exec/start";
+/** What all of them together may cost, in bytes. */
+const COST = 200 * MIB;
+/** Longer than many large ones take on a busy machine. */
+const LONG_MS = 120_000;
+
+const encoder = new TextEncoder();
+
+/** A start of `true`, of a given length by a field that is ignored. */
+function start(id: string, bytes: number): Uint8Array {
+  const empty = JSON.stringify({ exec_id: id, command: ["true"], ignored: "" });
+  return encoder.encode(`${empty.slice(0, -2)}${"x".repeat(bytes - empty.length)}"}`);
+}
+
+function posted(daemon: Daemon, target: string, body: Uint8Array): Uint8Array {
+  return request("POST", target, [["Authorization", `Bearer ${daemon.token}`]], body);
+}
+
+/** Posts on a connection of its own; the answer may take long. */
+async function ask(daemon: Daemon, target: string, body: Uint8Array): Promise<RawResponse> {
+  using connection = await daemon.connect();
+  await sendAll(connection, posted(daemon, target, body));
+  await connection.arrival(LONG_MS);
+  return await connection.response();
+}
+
+/** Sends however long the daemon does not read. */
+async function sendAll(connection: RawConnection, bytes: Uint8Array): Promise<void> {
+  await connection.send(bytes, LONG_MS);
+}
+
+function answerOf(response: RawResponse): readonly [number, string] {
+  return [response.status, response.status === 200 ? "" : bodyText(response)];
+}
+
+asRoot.test("28 starts of 15 MiB at once are all answered, in 200 MiB, and hold nothing else up", async (t) => {
+  await using daemon = await Daemon.bootstrapped();
+  const before = await Footprint.of(daemon);
+  const kinds: Readonly<Record<string, readonly [Uint8Array, number, RegExp]>> = {
+    "one argument": [
+      encoder.encode(JSON.stringify({ exec_id: "x", command: ["true", "x".repeat(15 * MIB)] })),
+      500,
+      /E2BIG/,
+    ],
+    "a field that is ignored": [start("ignored", 15 * MIB), 200, /^$/],
+  };
+  for (const [what, [body, status, detail]] of Object.entries(kinds)) {
+    await t.step(what, async () => {
+      forgetPeak(daemon.pid);
+      let open = 28;
+      const answers = Array.from({ length: open }, async () => {
+        const answer = answerOf(await ask(daemon, START, body));
+        open--;
+        strictEqual(answer[0], status);
+        match(answer[1], detail);
+      });
+      // What is small goes on meanwhile; each has the patience of any other request.
+      for (let times = 0; open > 0; times++) {
+        const id = await daemon.exec(UNTIL_EOF, { stdin: true });
+        await daemon.bootstrap(daemon.token);
+        await daemon.stdin(id, "hello");
+        strictEqual((await daemon.kill(id)).killed, true);
+        ok(times < 10_000);
+      }
+      await Promise.all(answers);
+      const cost = (peakBytes(daemon.pid) - before.bytes) / MIB;
+      ok(cost <= COST / MIB, `${cost.toFixed(1)} MiB`);
+    });
+  }
+  await before.back();
+});
+
+asRoot.test("100 writes of a MiB to children that do not read take 150 MiB at most", async () => {
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_STDIN_WRITE_TIMEOUT_SECS: "1" } });
+  const before = await Footprint.of(daemon);
+  const children = Array.from(
+    { length: 10 },
+    () => daemon.exec(["sleep", "1000"], { stdin: true }),
+  );
+  const ids = await Promise.all(children);
+  const body = encoder.encode(JSON.stringify({ data_b64: new Uint8Array(MIB).toBase64() }));
+  forgetPeak(daemon.pid);
+  const answers = Array.from({ length: 100 }, async (_, index) => {
+    const id = ids[index % ids.length] ?? "";
+    strictEqual((await ask(daemon, execPath(id, "stdin"), body)).status, 408);
+  });
+  await Promise.all(answers);
+  const cost = (peakBytes(daemon.pid) - before.bytes) / MIB;
+  ok(cost <= 150, `${cost.toFixed(1)} MiB`);
+});
+
+/** Connections that brought all of a start of 16 MiB but its end: so much is in no kernel, so they were let in. */
+async function nearlyWhole(daemon: Daemon, ...ids: readonly string[]): Promise<RawConnection[]> {
+  const connections: RawConnection[] = [];
+  for (const id of ids) {
+    const connection = await daemon.connect();
+    await sendAll(connection, posted(daemon, START, start(id, 16 * MIB)).slice(0, -1));
+    connections.push(connection);
+  }
+  return connections;
+}
+
+Deno.test("large starts that declare much and stall after little hold nobody up, and may go on", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const stalled: RawConnection[] = [];
+  const wholes = Array.from(
+    { length: 4 },
+    (_, index) => posted(daemon, START, start(`s${index}`, 16 * MIB)),
+  );
+  for (const whole of wholes) {
+    const connection = await daemon.connect();
+    // More than what everybody may send unasked.
+    await sendAll(connection, whole.subarray(0, MIB));
+    stalled.push(connection);
+  }
+  deepStrictEqual(answerOf(await ask(daemon, START, start("next", 16 * MIB))), [200, ""]);
+  for (const [index, connection] of stalled.entries()) {
+    await sendAll(connection, wholes[index]?.subarray(MIB) ?? new Uint8Array());
+    deepStrictEqual(answerOf(await connection.response()), [200, ""]);
+    connection[Symbol.dispose]();
+  }
+});
+
+Deno.test("of starts that stall before their end, and fill the memory, one is given up for the next", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const [first, second] = await nearlyWhole(daemon, "first", "second");
+  ok(first && second);
+  deepStrictEqual(answerOf(await ask(daemon, START, start("next", 16 * MIB))), [200, ""]);
+  const lost = [400, "The body stalled, and others waited for its memory.\n"];
+  await Promise.all([first, second].map((connection) => connection.send("}").catch(() => {})));
+  const answers = [answerOf(await first.response()), answerOf(await second.response())];
+  deepStrictEqual(answers.sort(([one], [other]) => one - other), [[200, ""], lost]);
+  first[Symbol.dispose]();
+  second[Symbol.dispose]();
+});
+
+Deno.test("callers that leave while they wait have asked for nothing, and others come in their place", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  const [first, second] = await nearlyWhole(daemon, "first", "second");
+  ok(first && second);
+  const whole = posted(daemon, START, start("left", 16 * MIB));
+  for (let times = 0; times < 20; times++) {
+    using leaving = await daemon.connect();
+    await sendAll(leaving, whole.subarray(0, MIB));
+  }
+  const next = ask(daemon, START, start("next", 16 * MIB));
+  for (const connection of [first, second]) {
+    await connection.send("}");
+    deepStrictEqual(answerOf(await connection.response()), [200, ""]);
+    connection[Symbol.dispose]();
+  }
+  deepStrictEqual(answerOf(await next), [200, ""]);
+  strictEqual((await daemon.fetch(execPath("left"))).status, 404);
+});
