@@ -60,16 +60,32 @@ pub fn checksum_fits(block: &[u8; BLOCK], field: &[u8]) -> bool {
     let Ok(Some(wanted)) = octal(field) else {
         return false;
     };
-    let others = || block[..148].iter().chain(&block[156..]);
+    // All bytes at once, as a processor adds them fastest; the field itself counts as spaces.
+    let unsigned = |bytes: &[u8]| bytes.iter().map(|byte| u32::from(*byte)).sum::<u32>();
+    let signed = |bytes: &[u8]| bytes.iter().map(|byte| i32::from(*byte as i8)).sum::<i32>();
+    let own = &block[148..156];
     let spaces = 8 * i64::from(b' ');
-    let unsigned = spaces + others().map(|byte| i64::from(*byte)).sum::<i64>();
-    wanted == unsigned
-        || wanted == spaces + others().map(|byte| i64::from(*byte as i8)).sum::<i64>()
+    wanted == spaces + i64::from(unsigned(block) - unsigned(own))
+        || wanted == spaces + i64::from(signed(block) - signed(own))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_checksum_is_of_unsigned_or_of_signed_bytes_with_spaces_for_itself() {
+        let mut block = [0u8; BLOCK];
+        (block[0], block[150], block[511]) = (0xff, b'7', 0x80);
+        let fits = |sum: i32| checksum_fits(&block, format!("{sum:06o}\0 ").as_bytes());
+        let spaces = 256;
+        assert!(fits(spaces + 0xff + 0x80));
+        assert!(fits(spaces - 1 - 0x80));
+        for sum in [0xff + 0x80, spaces + 0xff, spaces + 0xff + 0x81] {
+            assert!(!fits(sum));
+        }
+        assert!(!checksum_fits(&block, b"        "));
+    }
 
     #[test]
     fn numbers_are_octal_or_binary_and_never_wrap() {
