@@ -102,6 +102,23 @@ pub fn end(socket: impl AsFd) {
     let _ = shutdown(socket, Shutdown::Both);
 }
 
+/// Ends what is sent, whoever else holds a descriptor of the connection.
+pub fn end_sending(socket: impl AsFd) {
+    // Fails only if the connection is gone already.
+    let _ = shutdown(socket, Shutdown::Write);
+}
+
+/// Whether the other end has acknowledged all that was written, the end too; also when the connection is gone, and where
+/// the kernel does not tell.
+pub fn has_taken_all(socket: impl AsFd) -> bool {
+    let socket = socket.as_fd();
+    let mut unacknowledged: libc::c_int = 0;
+    // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ, writes one int to the address that it is given: a local's.
+    let result =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut unacknowledged) };
+    result != 0 || unacknowledged == 0 || ends_of(socket).is_none()
+}
+
 /// Whether the other end sees a reset instead of an end, however the connection is dropped from now on, with the
 /// process too.
 pub fn will_reset(socket: impl AsFd, reset: bool) {

@@ -9,7 +9,7 @@ use rustix::fs::sendfile;
 use rustix::io::Errno;
 
 use super::failure::{Failure, LOST, SHORTER};
-use super::peers::{Awaited, is_steady};
+use super::peers::{Awaited, Peers, is_steady};
 use super::read::read_full;
 use crate::caller::{self, Ends};
 
@@ -36,7 +36,8 @@ impl Connection {
     /// server's hands.
     pub fn take(caller: Ends, place: &Place) -> Option<Self> {
         let socket = caller::find(caller).ok()?;
-        if caller::sent_bytes(&socket) != Some(0) {
+        // What waits for room in its window is not counted as sent.
+        if caller::sent_bytes(&socket) != Some(0) || !caller::has_taken_all(&socket) {
             return None;
         }
         caller::will_reset(&socket, true);
@@ -51,12 +52,14 @@ impl Connection {
         &self.socket
     }
 
-    /// Everything was sent: the caller gets it and then the end, and Deno's server sees that there is no more to do.
-    pub fn end(self) {
+    /// Everything was sent: the caller gets it and then the end. Deno's server, which cannot write any more, closes its
+    /// descriptor as soon as it tries.
+    pub fn end(self, peers: &Peers) {
         let mut place = lock(&self.place);
         if place.take().is_some() {
             caller::will_reset(&self.socket, false);
-            caller::end(&self.socket);
+            caller::end_sending(&self.socket);
+            peers.see_off(Arc::clone(&self.socket));
         }
     }
 }
@@ -334,12 +337,29 @@ mod tests {
     }
 
     #[test]
+    fn what_a_caller_says_after_the_end_costs_it_nothing_of_the_answer() {
+        let (mut caller, accepted, ends) = connected();
+        let connection = Connection::take(ends, &Place::default()).unwrap();
+        let mut sent = 0;
+        while let Some(count) = caller::write(connection.socket(), &[7; 1 << 16]).unwrap() {
+            sent += count;
+        }
+        connection.end(&Peers::new().unwrap());
+        drop(accepted);
+        caller.write_all(b"another request").unwrap();
+        caller.shutdown(std::net::Shutdown::Write).unwrap();
+        let mut got = Vec::new();
+        caller.read_to_end(&mut got).unwrap();
+        assert_eq!(got.len(), sent);
+    }
+
+    #[test]
     fn a_caller_sees_a_reset_unless_all_was_sent() {
         let place = Place::default();
         let (mut caller, _accepted, ends) = connected();
         let connection = Connection::take(ends, &place).unwrap();
         caller::write(connection.socket(), b"all").unwrap();
-        connection.end();
+        connection.end(&Peers::new().unwrap());
         give_up(&place);
         let mut got = Vec::new();
         assert_eq!(caller.read_to_end(&mut got).unwrap(), 3);
@@ -349,7 +369,7 @@ mod tests {
             caller::write(connection.socket(), b"some").unwrap();
             if give_up_first {
                 give_up(&place);
-                connection.end();
+                connection.end(&Peers::new().unwrap());
             } else {
                 drop(connection);
             }

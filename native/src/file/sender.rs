@@ -125,7 +125,7 @@ impl Sender {
                 });
             }
             Ok(Sent::All) => {
-                call.connection.end();
+                call.connection.end(&self.peers);
                 call.ticket.end(Ok(1));
             }
             Err(failure) => {
