@@ -1,6 +1,7 @@
+import { PlainRefusal } from "../contract/refusal.ts";
 import type { Log } from "../log.ts";
 import type { Opened } from "../native/reader.ts";
-import { TransferError, TransferStatus } from "../native/transfer.ts";
+import { EAGAIN, TransferError, TransferStatus } from "../native/transfer.ts";
 import type { CallerEnds } from "../native/tunnel.ts";
 import type { Transfers } from "./transfers.ts";
 
@@ -14,8 +15,9 @@ export interface Download {
   /** The bytes, for Deno's server to send. */
   body(): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
   /**
-   * Sends `head` and the bytes on the caller's connection, and ends or resets that. False where it cannot be done, or is
-   * not worth it: then nothing was sent. Never rejects.
+   * Sends `head` and the bytes on the caller's connection, and ends that. False where it cannot be done, or is not worth
+   * it: then nothing was sent. Throws a `PlainRefusal` when it failed: the caller was reset then, or, if it was stopped
+   * before the connection was taken, has nothing yet.
    */
   send(caller: CallerEnds, head: Uint8Array<ArrayBuffer>): Promise<boolean>;
 }
@@ -58,22 +60,29 @@ async function send(
   head: Uint8Array<ArrayBuffer>,
   { transfers, left, log }: DownloadOptions,
 ): Promise<boolean> {
-  const stop = (): void => reader[Symbol.dispose]();
+  let stopped = false;
+  const stop = (): void => {
+    stopped = true;
+    reader[Symbol.dispose]();
+  };
   transfers.add(stop);
   left.addEventListener("abort", stop);
   if (left.aborted) stop();
-  let sent = true;
   try {
     const behind = length === undefined ? undefined : length - first.length;
-    sent = await reader.send(caller, head, first, behind);
+    const sent = !stopped && await reader.send(caller, head, first, behind);
+    if (!sent && !stopped) return false;
+    reader[Symbol.dispose]();
+    if (sent) return true;
   } catch (error) {
-    logFailure(log, error);
+    reader[Symbol.dispose]();
+    const status = error instanceof TransferError ? error.status : undefined;
+    if (!stopped || status !== EAGAIN) logFailure(log, error);
   } finally {
     left.removeEventListener("abort", stop);
     transfers.remove(stop);
-    if (sent) stop();
   }
-  return sent;
+  throw new PlainRefusal(500, "Cannot send the download: it was given up");
 }
 
 function logFailure(log: Log, error: unknown): void {

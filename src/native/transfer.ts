@@ -20,6 +20,9 @@ export const ENOENT = 2;
 /** Number of ENOTDIR: something above it is no directory. */
 export const ENOTDIR = 20;
 
+/** Number of EAGAIN, with which also ends what was dropped before it began. */
+export const EAGAIN = 11;
+
 /** Longest sentence about a failure: room for two paths, in bytes. */
 const SENTENCE_BYTES = 16 * 1024;
 
