@@ -73,11 +73,6 @@ impl Source for WholeFile {
             Failure::new(errno.raw_os_error(), format!("Cannot read {}", self.name))
         })
     }
-
-    fn file(&self) -> Option<File> {
-        // Without a free descriptor it is read piece by piece.
-        self.file.try_clone().ok()
-    }
 }
 
 #[cfg(test)]

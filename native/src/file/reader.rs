@@ -1,6 +1,5 @@
 //! A download under way: something that fills the buffers that TypeScript lends.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -22,11 +21,6 @@ pub trait Source: Send {
 
     /// Writes as many bytes as fit and are there; fewer than fit only at the end.
     fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure>;
-
-    /// The file that it consists of, which stands where it was read last.
-    fn file(&self) -> Option<File> {
-        None
-    }
 }
 
 /// A source and the size that it claims to have, in bytes; 0 where it claims none.
@@ -150,21 +144,15 @@ impl Reader {
     pub fn send(&self, crew: &Crew, peers: &Peers, answer: Answer, ticket: Ticket) {
         let (strand, place) = (Arc::clone(&self.strand), Arc::clone(&self.place));
         let (crews, cancelled) = ((crew.clone(), peers.clone()), self.cancelled());
-        self.strand.run(crew, move |state| {
-            let file = state.source.as_ref().and_then(|source| source.file());
-            let file = file.zip(answer.left);
-            let can = file.is_some() == answer.left.is_some();
-            let connection = can
-                .then(|| Connection::take(answer.caller, &place))
-                .flatten();
-            let Some(connection) = connection else {
+        self.strand.run(crew, move |_| {
+            let Some(connection) = Connection::take(answer.caller, &place) else {
                 return ticket.end(Ok(0));
             };
             // Whoever closes it from now on finds the connection.
             if cancelled.load(Ordering::Relaxed) {
                 return ticket.end(Err(closed()));
             }
-            Sender::begin(strand, crews, (connection, ticket), answer.begin, file);
+            Sender::begin(strand, crews, connection, answer, ticket);
         });
     }
 

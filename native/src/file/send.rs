@@ -1,22 +1,15 @@
 //! An answer that goes out on the caller's own connection, past TypeScript and Deno's server.
 
 use std::collections::VecDeque;
-use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::io::Errno;
-
-use super::failure::{Failure, LOST, SHORTER};
+use super::failure::{Failure, LOST};
 use super::peers::{Awaited, Peers, is_steady};
-use super::read::read_full;
 use crate::caller::{self, Ends};
 
 /// Most of a turn, in bytes.
 const TURN_BYTES: u64 = 1 << 20;
-/// Read at a time of a file, in bytes. It is copied: pages that wait in a socket as they are (`sendfile`) would show what
-/// becomes of them, zeros where the file is cut, and on this path cost more than the copy.
-const PIECE_BYTES: u64 = 120 << 10;
 
 /// Where an answer is being sent at the moment, for whoever gives it up.
 pub type Place = Arc<Mutex<Option<Arc<OwnedFd>>>>;
@@ -96,8 +89,6 @@ pub enum Then {
 pub enum Part {
     /// Bytes.
     Bytes(Vec<u8>, Then),
-    /// So many bytes of a file, from where it was read last; they are the end.
-    File(File, u64),
     /// What kept the rest from being read.
     Failure(Failure),
 }
@@ -117,12 +108,11 @@ pub enum Sent {
 
 /// What is to be sent, in its order.
 ///
-/// Invariant: `at` bytes of the first part are out, if that is one of bytes; `spare` is in no part.
+/// Invariant: `at` bytes of the first part are out, if that is one of bytes.
 #[derive(Default)]
 pub struct Queue {
     parts: VecDeque<Part>,
     at: usize,
-    spare: Vec<u8>,
 }
 
 impl Queue {
@@ -141,14 +131,13 @@ impl Queue {
         while moved < TURN_BYTES {
             let sent = match self.parts.front_mut() {
                 None => return Ok(Sent::Starved),
-                Some(Part::File(_, 0)) => return Ok(Sent::All),
                 Some(Part::Failure(failure)) => return Err(failure.clone()),
                 Some(Part::Bytes(bytes, then)) if self.at == bytes.len() => {
                     let (bytes, then) = (std::mem::take(bytes), *then);
                     self.at = 0;
                     self.parts.pop_front();
                     match then {
-                        Then::Next => self.spare = bytes,
+                        Then::Next => {}
                         Then::Refill => refill(bytes),
                         Then::End => return Ok(Sent::All),
                     }
@@ -158,11 +147,6 @@ impl Queue {
                     let sent = caller::write(socket, &bytes[self.at..]).map_err(|_| lost())?;
                     self.at += sent.unwrap_or(0);
                     sent
-                }
-                Some(Part::File(file, left)) => {
-                    let piece = read_piece(file, left, std::mem::take(&mut self.spare))?;
-                    self.parts.push_front(Part::Bytes(piece, Then::Next));
-                    continue;
                 }
             };
             match sent {
@@ -175,30 +159,14 @@ impl Queue {
     }
 }
 
-fn read_piece(file: &File, left: &mut u64, mut piece: Vec<u8>) -> Result<Vec<u8>, Failure> {
-    piece.resize((*left).min(PIECE_BYTES) as usize, 0);
-    let count = read_full(file, &mut piece)
-        .map_err(|errno| Failure::new(errno.raw_os_error(), "Cannot read a file on"))?;
-    if count == 0 {
-        return Err(shorter());
-    }
-    piece.truncate(count);
-    *left -= count as u64;
-    Ok(piece)
-}
-
 fn lost() -> Failure {
     Failure::new(LOST, "Cannot send on: the caller left")
-}
-
-fn shorter() -> Failure {
-    Failure::new(SHORTER, "Cannot send the rest: the file became shorter")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::file::testing::{TempDir, connected};
+    use crate::file::testing::connected;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     use std::thread;
@@ -237,50 +205,6 @@ mod tests {
         assert_eq!(sent(&mut queue), (Ok(Sent::All), b"last".to_vec(), 0));
         queue.push(Part::Failure(Failure::new(LOST, "expected")));
         assert_eq!(sent(&mut queue).0.unwrap_err().text, "expected");
-    }
-
-    #[test]
-    fn a_file_is_sent_from_where_it_stands_and_as_far_as_was_said() {
-        let dir = TempDir::make();
-        let path = dir.path().join("file");
-        let content: Vec<u8> = (0..3_000_000u32).map(|at| (at >> 3) as u8).collect();
-        std::fs::write(&path, &content).unwrap();
-        let begun = || {
-            let mut file = File::open(&path).unwrap();
-            file.read_exact(&mut [0; 1000]).unwrap();
-            file
-        };
-        let mut queue = Queue::default();
-        queue.push(Part::File(begun(), 2_000_000));
-        let (result, got, _) = sent(&mut queue);
-        assert_eq!(result, Ok(Sent::All));
-        assert_eq!(got, content[1000..2_001_000]);
-        let mut queue = Queue::default();
-        queue.push(Part::File(begun(), 3_000_000));
-        assert_eq!(sent(&mut queue).0.unwrap_err().status, SHORTER);
-    }
-
-    #[test]
-    fn what_waits_in_the_socket_is_what_was_read_whatever_becomes_of_the_file() {
-        let dir = TempDir::make();
-        let path = dir.path().join("file");
-        let content: Vec<u8> = (0..3_000_000u32)
-            .map(|at| 1 + (at >> 3) as u8 / 2)
-            .collect();
-        std::fs::write(&path, &content).unwrap();
-        let (mut caller, accepted, _) = connected();
-        accepted.set_nonblocking(true).unwrap();
-        let socket = OwnedFd::from(accepted);
-        let mut queue = Queue::default();
-        queue.push(Part::File(File::open(&path).unwrap(), 3_000_000));
-        while queue.send(&socket, |_| {}).unwrap() == Sent::More {}
-        let file = File::options().write(true).open(&path).unwrap();
-        file.set_len(1001).unwrap();
-        drop(socket);
-        let mut got = Vec::new();
-        caller.read_to_end(&mut got).unwrap();
-        assert!(got.len() > 100_000);
-        assert!(content.starts_with(&got), "something else was sent");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A download that is sent on its caller's connection: one strand reads while another one sends.
 
-use std::fs::File;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::crew::Crew;
+use super::failure::{Failure, SHORTER};
 use super::peers::{Awaited, Peers};
 use super::reader::State;
 use super::send::{Connection, Part, Queue, Sent, Then};
@@ -11,7 +12,8 @@ use super::strand::{Step, Strand};
 use super::ticket::Ticket;
 use crate::caller::Ends;
 
-/// So many buffers of so many bytes go round between the two.
+/// So many buffers of so many bytes go round between the two. What was read is sent as it was: pages that wait in a socket
+/// as they are (`sendfile`) would show what becomes of them, and here cost more than the copy.
 const BUFFERS: usize = 4;
 const BUFFER_BYTES: usize = 120 << 10;
 
@@ -37,37 +39,40 @@ struct Outlet {
 }
 
 /// Both strands of one download.
+///
+/// Invariant: `left` bytes are still to be read, as many as there are if that is the most; the source's jobs alone change
+/// it.
 pub struct Sender {
     source: Arc<Strand<State>>,
     outlet: Arc<Strand<Outlet>>,
+    left: AtomicU64,
     crew: Crew,
     peers: Peers,
 }
 
 impl Sender {
-    /// Begins to send `begin`, and then so many bytes of the file, or else what `source` still has to give.
+    /// Begins to send an answer, of which `source` still has to give what comes behind its beginning.
     pub fn begin(
         source: Arc<Strand<State>>,
         (crew, peers): (Crew, Peers),
-        (connection, ticket): (Connection, Ticket),
-        begin: Vec<u8>,
-        file: Option<(File, u64)>,
+        connection: Connection,
+        answer: Answer,
+        ticket: Ticket,
     ) {
         let mut queue = Queue::default();
-        queue.push(Part::Bytes(begin, Then::Next));
-        let is_file = file.is_some();
-        if let Some((file, left)) = file {
-            queue.push(Part::File(file, left));
-        }
+        let is_all = answer.left == Some(0);
+        let then = if is_all { Then::End } else { Then::Next };
+        queue.push(Part::Bytes(answer.begin, then));
         let call = Some(Call { connection, ticket });
         let sender = Arc::new(Self {
             outlet: source.beside(Outlet { call, queue }),
+            left: AtomicU64::new(answer.left.unwrap_or(u64::MAX)),
             source,
             crew,
             peers,
         });
         sender.step(|_| {});
-        if !is_file {
+        if !is_all {
             (0..BUFFERS).for_each(|_| sender.fill(vec![0; BUFFER_BYTES]));
         }
     }
@@ -79,21 +84,42 @@ impl Sender {
             let Some(source) = state.source() else {
                 return;
             };
-            let filled = source.fill(&mut buffer);
-            let is_last = !matches!(filled, Ok(count) if count == buffer.len());
-            if is_last {
-                state.end();
-            }
-            let then = if is_last { Then::End } else { Then::Refill };
-            let part = match filled {
-                Ok(count) => {
+            let read = source.fill(sender.room(&mut buffer));
+            let part = match read.and_then(|count| sender.count(count, buffer.len())) {
+                Ok((count, then)) => {
                     buffer.truncate(count);
                     Part::Bytes(buffer, then)
                 }
                 Err(failure) => Part::Failure(failure),
             };
+            if !matches!(part, Part::Bytes(_, Then::Refill)) {
+                state.end();
+            }
             sender.step(|outlet| outlet.queue.push(part));
         });
+    }
+
+    fn room<'a>(&self, buffer: &'a mut [u8]) -> &'a mut [u8] {
+        let left = self.left.load(Ordering::Relaxed);
+        let most = usize::try_from(left).map_or(buffer.len(), |left| left.min(buffer.len()));
+        &mut buffer[..most]
+    }
+
+    /// So many bytes were read into a buffer of `length`: as many, and what comes behind them.
+    fn count(&self, count: usize, length: usize) -> Result<(usize, Then), Failure> {
+        let left = self.left.load(Ordering::Relaxed);
+        let is_short = count < length;
+        let rest = left.saturating_sub(count as u64);
+        match left {
+            u64::MAX if is_short => Ok((count, Then::End)),
+            u64::MAX => Ok((count, Then::Refill)),
+            _ if rest == 0 => Ok((count, Then::End)),
+            _ if is_short => Err(shorter()),
+            _ => {
+                self.left.store(rest, Ordering::Relaxed);
+                Ok((count, Then::Refill))
+            }
+        }
     }
 
     /// Does something about the outlet, and then sends what there is to send.
@@ -135,4 +161,8 @@ impl Sender {
         }
         Step::Done
     }
+}
+
+fn shorter() -> Failure {
+    Failure::new(SHORTER, "Cannot send the rest: the file became shorter")
 }
