@@ -8,6 +8,12 @@ import { Scratch } from "../support/scratch.ts";
 
 const MIB = 1024 * 1024;
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
+/** What stands in a directory: name, number of the inode, kind. */
+const kindsIn = (dir: string): readonly (readonly [string, number | null, number])[] =>
+  names(dir).map((name) => {
+    const { ino, mode } = Deno.lstatSync(`${dir}/${name}`);
+    return [name, ino, (mode ?? 0) & 0o170000];
+  });
 const modeOf = (path: string): number => (Deno.statSync(path).mode ?? 0) & 0o7777;
 
 Deno.test("a body becomes the file, declared or chunked, of any size", async () => {
@@ -141,11 +147,18 @@ Deno.test("a target that is no regular file is 500 and stays what it is", async 
   await using daemon = await Daemon.bootstrapped();
   const fifo = scratch.join("fifo");
   await new Deno.Command("mkfifo", { args: [fifo] }).output();
+  const socket = scratch.join("socket");
+  using _listener = Deno.listen({ transport: "unix", path: socket });
   const file = scratch.file("file", "x");
   Deno.mkdirSync(scratch.join("dir"));
   Deno.symlinkSync("loop", scratch.join("loop"));
+  Deno.symlinkSync("fifo", scratch.join("to fifo"));
+  Deno.symlinkSync("nowhere", scratch.join("dangling"));
+  const before = kindsIn(scratch.path);
   const bad = [
     fifo,
+    scratch.join("to fifo"),
+    socket,
     "/dev/null",
     scratch.join("dir"),
     `${scratch.path}/`,
@@ -157,11 +170,15 @@ Deno.test("a target that is no regular file is 500 and stays what it is", async 
     scratch.join("x".repeat(256)),
     scratch.join(`new/${"x".repeat(256)}`),
     "/proc/absent",
+    "/proc/absent/below/file",
+    scratch.join("dangling/file"),
+    scratch.join("dangling/below/file"),
   ];
   for (const path of bad) {
     await plain(await putFile(daemon, path, "y"), 500);
   }
-  deepStrictEqual(names(scratch.path), ["dir", "fifo", "file", "loop"]);
+  deepStrictEqual(kindsIn(scratch.path), before);
+  strictEqual(Deno.statSync("/dev/null").isCharDevice, true);
   strictEqual(Deno.readTextFileSync(file), "x");
 });
 
@@ -221,8 +238,16 @@ Deno.test("a client that vanishes leaves the file as it was and no parent behind
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   const kept = scratch.file("kept", "before");
-  for (const path of [kept, scratch.join("a/b/new")]) {
+  const fresh = scratch.join("a/b/new");
+  // What has no name yet shows as a descriptor alone, to root.
+  const descriptors = (): number => Deno.uid() === 0 ? daemon.fdCount() : 0;
+  const before = descriptors();
+  // The core reads the body of a connection's first request, the server those of later ones.
+  for (
+    const [path, later] of [[kept, false], [fresh, false], [kept, true], [fresh, true]] as const
+  ) {
     const connection = await daemon.connect();
+    if (later) strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
     await connection.send(request("PUT", fileUrl("file", path), [
       ["Authorization", `Bearer ${daemon.token}`],
       ["Content-Length", String(4 * MIB)],
@@ -233,6 +258,7 @@ Deno.test("a client that vanishes leaves the file as it was and no parent behind
     }
     connection[Symbol.dispose]();
     await eventually("nothing left", () => names(scratch.path).join() === "kept");
+    await eventually("the descriptors closed", () => descriptors() <= before);
   }
   strictEqual(Deno.readTextFileSync(kept), "before");
 });

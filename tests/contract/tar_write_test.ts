@@ -42,6 +42,20 @@ Deno.test("members become files, directories and links with their modes and time
   deepStrictEqual([Deno.statSync(`${root}/b`).uid, mode("../../made")], [Deno.uid(), 0o755]);
 });
 
+Deno.test("the root, its parents and directories that no member names are 0755, whatever the umask", async () => {
+  using scratch = new Scratch();
+  const through = ["sh", "-c", 'umask 077; exec "$@"', "sh"];
+  await using daemon = await Daemon.bootstrapped({ through });
+  const body = archive([{ name: "a/b/f", mode: 0o666 }, { name: "d/", type: "5", mode: 0o777 }]);
+  await text(await putTar(daemon, scratch.join("above/root"), body), 204);
+  const mode = (name: string): string =>
+    ((Deno.statSync(scratch.join(`above/${name}`)).mode ?? 0) & 0o7777).toString(8);
+  deepStrictEqual(
+    [".", "root", "root/a", "root/a/b", "root/a/b/f", "root/d"].map(mode),
+    ["755", "755", "755", "755", "666", "777"],
+  );
+});
+
 Deno.test("one zero block ends an archive as two do, and what follows is ignored", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
@@ -239,6 +253,13 @@ Deno.test("a root that is no directory is 500, one that is a symlink is followed
   Deno.symlinkSync("dir", scratch.join("link"));
   await text(await putTar(daemon, scratch.join("link"), body), 204);
   deepStrictEqual(names(scratch.join("dir")), ["f"]);
+  Deno.symlinkSync("nowhere", scratch.join("dangling"));
+  for (const path of ["dangling", "dangling/root", "dangling/above/root"]) {
+    await plain(await putTar(daemon, scratch.join(path), body), 500);
+  }
+  await text(await putTar(daemon, scratch.join("made/root/."), body), 204);
+  deepStrictEqual(names(scratch.path), ["dangling", "dir", "file", "link", "made"]);
+  deepStrictEqual(names(scratch.join("made/root")), ["f"]);
 });
 
 Deno.test("long names, odd bytes and names of 4,096 bytes are extracted", async () => {

@@ -9,6 +9,9 @@ use rustix::process::geteuid;
 
 use super::failure::Failure;
 
+/// How often a directory that is gone again is made anew.
+const TRIES: usize = 8;
+
 /// Directories that were made and may have to go again.
 ///
 /// Invariant: `made` names those that this made, each after its parent. Dropped, it removes them
@@ -21,14 +24,23 @@ pub struct Parents {
 impl Parents {
     /// Makes `dir` and whatever is missing above it, 0755 whatever the umask.
     pub fn make(&mut self, dir: &Path) -> Result<(), Failure> {
-        let mut missing = vec![dir];
+        // Without a dot at its end, which nothing can be made as.
+        let dir: PathBuf = dir.components().collect();
+        // Once for each that is missing, and some more for those that uploads beside this one remove.
+        // Not for ever: below a symlink to nothing, and in /proc, what is above is there and yet
+        // nothing can be made.
+        let mut tries = dir.components().count() + TRIES;
+        let mut missing = vec![dir.as_path()];
         while let Some(&at) = missing.last() {
             match self.make_one(at) {
                 Ok(()) => {
                     missing.pop();
                 }
-                Err(Errno::NOENT) => match at.parent() {
-                    Some(parent) if !parent.as_os_str().is_empty() => missing.push(parent),
+                Err(Errno::NOENT) if tries > 0 => match at.parent() {
+                    Some(parent) if !parent.as_os_str().is_empty() => {
+                        tries -= 1;
+                        missing.push(parent);
+                    }
                     _ => return Err(Failure::of("create directory", at, Errno::NOENT)),
                 },
                 Err(errno) => return Err(Failure::of("create directory", at, errno)),
@@ -119,6 +131,20 @@ mod tests {
         assert!(deep.exists());
         assert_eq!(nearest_dir(&deep.join("x/y")), deep);
         assert_eq!(nearest_dir(Path::new("no/such")), Path::new("."));
+    }
+
+    #[test]
+    fn what_cannot_be_made_below_what_is_there_is_given_up() {
+        let dir = TempDir::make();
+        std::os::unix::fs::symlink("nowhere", dir.path().join("dangling")).unwrap();
+        for path in [dir.path().join("dangling/a/b"), "/proc/absent/a".into()] {
+            let failure = Parents::default().make(&path).unwrap_err();
+            assert_eq!(failure.status, libc::ENOENT, "{failure:?}");
+        }
+        let mut parents = Parents::default();
+        parents.make(&dir.path().join("a/./b/.")).unwrap();
+        parents.keep();
+        assert!(dir.path().join("a/b").is_dir());
     }
 
     #[test]
