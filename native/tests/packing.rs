@@ -108,3 +108,33 @@ fn a_directory_of_too_many_names_is_refused_while_it_is_listed() {
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, rustix::fs::Mode::RUSR, 0).unwrap();
     packed(&tree.0, limits(21));
 }
+
+#[test]
+fn a_tree_that_grows_to_twice_what_is_allowed_while_it_is_packed_is_given_up() {
+    let tree = Tree::new("growing");
+    let below = tree.0.join("below");
+    fs::create_dir(&below).unwrap();
+    for (names, given_up) in [(6, false), (7, true)] {
+        let limits = Limits {
+            members: 4,
+            ..LIMITS
+        };
+        for file in fs::read_dir(&below).unwrap() {
+            fs::remove_file(file.unwrap().path()).unwrap();
+        }
+        let mut packer = Packer::open(&tree.0, limits, &Arc::default()).unwrap();
+        while !packer.prepare().unwrap() {}
+        // It was measured, and its root listed: the root and what is below it are two of eight.
+        for number in 0..names {
+            fs::write(below.join(format!("f{number}")), b"").unwrap();
+        }
+        let mut out = vec![0; 1 << 16];
+        match packer.fill(&mut out) {
+            Ok(_) => assert!(!given_up),
+            Err(failure) => {
+                assert!(given_up, "{failure:?}");
+                assert_eq!(failure.status, OVER_LIMIT);
+            }
+        }
+    }
+}

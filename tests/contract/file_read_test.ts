@@ -36,6 +36,20 @@ Deno.test("a file whose size lies is read to its end", async () => {
   }
 });
 
+Deno.test("a file that claims to be empty and goes on is read to its end, without a length", async () => {
+  const path = "/proc/kallsyms";
+  const first = Deno.readFileSync(path);
+  if (first.length <= 256 * KIB) return console.log(`skipped: ${path} is small here`);
+  await using daemon = await Daemon.bootstrapped();
+  strictEqual(Deno.statSync(path).size, 0);
+  const response = await getFile(daemon, path);
+  strictEqual(response.headers.get("content-length"), null);
+  const content = await response.bytes();
+  deepStrictEqual(content, first);
+  const window = await getFile(daemon, path, { start_line: "2", end_line: "2" });
+  strictEqual(await text(window), `${new TextDecoder().decode(first).split("\n")[1]}\n`);
+});
+
 Deno.test("a line window is 1-based, inclusive, and owns its line ends", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
@@ -140,7 +154,10 @@ Deno.test("what the daemon may not read is 500", async () => {
   const path = scratch.file("secret", "content", 0o600);
   const through = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
   await using daemon = await Daemon.bootstrapped({ through });
-  match(await plain(await getFile(daemon, path), 500), /EACCES/);
+  const said = await plain(await getFile(daemon, path), 500);
+  match(said, /secret: EACCES/);
+  const line = await daemon.log.until("the failure", ({ msg }) => msg === "a transfer failed");
+  deepStrictEqual([line["errno"], line["status"], line["reason"]], [13, 500, said]);
 });
 
 Deno.test("a file that shrinks while it is read ends the connection, one that grows is cut", async () => {

@@ -1,7 +1,8 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { plain, text } from "../support/answers.ts";
 import { Daemon } from "../support/daemon.ts";
-import { putFile, putTar } from "../support/files_client.ts";
+import { fileUrl, pieces, putFile, putTar } from "../support/files_client.ts";
+import { request } from "../support/raw_http.ts";
 import { archive } from "../support/tar_archive.ts";
 import { run, Tmpfs } from "../support/tmpfs.ts";
 
@@ -92,4 +93,45 @@ Deno.test("a disk that a body fills before the reserve is looked at again: 507, 
   match(await plain(await putTar(daemon, disk.join("root"), body), 507), /1048576 are kept/);
   deepStrictEqual(names(disk.path), ["old"]);
   strictEqual(Deno.readTextFileSync(old), "before");
+});
+
+Deno.test("the reserve is looked at while a body arrives, whichever way it comes", async (t) => {
+  using disk = Tmpfs.mount(48 * MIB);
+  if (disk === undefined) return console.log("skipped: a tmpfs cannot be mounted here");
+  const env = { GUESTD_DISK_RESERVE_BYTES: String(24 * MIB) };
+  await using daemon = await Daemon.bootstrapped({ env });
+  // The disk would take all of it.
+  const content = new Uint8Array(40 * MIB);
+  const bodies = { file: content, tar: archive([{ name: "f", content }]) } as const;
+  const target = disk.join("made/target");
+  for (const [route, put] of [["file", putFile], ["tar", putTar]] as const) {
+    const body = bodies[route];
+    const ways: Readonly<Record<string, () => Promise<Response>>> = {
+      "in chunks": () => put(daemon, target, pieces(body)),
+      "on a connection that was used before": () => put(daemon, target, body),
+      "as the first of a connection": async () => {
+        using connection = await daemon.connect();
+        const sent = connection.send(request("PUT", fileUrl(route, target), [
+          ["Authorization", `Bearer ${daemon.token}`],
+          ["Content-Length", String(body.length)],
+        ])).then(() => connection.send(body)).catch(() => {});
+        const { status, body: said } = await connection.response("PUT");
+        connection[Symbol.dispose]();
+        await sent;
+        return new Response(said as Uint8Array<ArrayBuffer>, {
+          status,
+          headers: { "content-type": "text/plain; charset=utf-8" },
+        });
+      },
+    };
+    for (const [way, send] of Object.entries(ways)) {
+      await t.step(`a ${route} ${way}`, async () => {
+        const line = await plain(await send(), 507);
+        const available = Number(/^Cannot write: ([0-9]+) bytes are available/.exec(line)?.[1]);
+        // Looked at every 8 MiB: neither at the end, when 8 MiB are left, nor when the disk is full.
+        ok(available > 14 * MIB && available < 24 * MIB, line);
+        deepStrictEqual(names(disk.path), []);
+      });
+    }
+  }
 });
