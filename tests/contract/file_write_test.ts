@@ -276,3 +276,17 @@ Deno.test("a chunked body that is malformed leaves nothing", async () => {
   while ((await connection.more()).length > 0);
   await eventually("nothing left", () => names(scratch.path).length === 0);
 });
+
+Deno.test("a limit of file sizes fails an upload beyond it, and ends a command but not the daemon", async () => {
+  using scratch = new Scratch();
+  const through = ["sh", "-c", 'ulimit -f 2048; exec "$@"', "sh"];
+  await using daemon = await Daemon.bootstrapped({ through });
+  const path = scratch.file("file", "before");
+  for (const body of [new Uint8Array(3 * MIB), pieces(new Uint8Array(3 * MIB))]) {
+    match(await plain(await putFile(daemon, path, body), 500), /file: EFBIG/);
+  }
+  strictEqual(Deno.readTextFileSync(path), "before");
+  deepStrictEqual(names(scratch.path), ["file"]);
+  const id = await daemon.exec(["truncate", "-s", "3M", path]);
+  strictEqual((await daemon.outcome(id)).signal, 25);
+});

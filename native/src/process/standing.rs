@@ -29,13 +29,23 @@ pub struct Before {
 
 /// Takes this process out of the kernel's choice when memory runs out, so that a command goes
 /// first and not the daemon that could still end it; makes room for many commands; and goes before
-/// them where many want a processor. All need root; what may not be had is not taken.
+/// them where many want a processor. All these need root; what may not be had is not taken. A limit
+/// of file sizes does not end it, either.
 pub fn take() -> Before {
+    outlive_file_limit();
     take_share();
     Before {
         oom_score: take_oom_score(),
         descriptors: take_descriptors(),
     }
+}
+
+/// Where files may only become so large, a write beyond that is to fail, and not to end the daemon.
+/// Children have the signal at its default, as every other.
+#[allow(unsafe_code)]
+fn outlive_file_limit() {
+    // SAFETY: signal demands a valid signal, and a disposition that runs no code is safe anywhere.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// The kernel shares processors out among sessions, and each command has one: niceness alone would
