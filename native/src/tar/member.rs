@@ -155,7 +155,8 @@ impl<'a> Members<'a> {
                         _ => extensions.long_link = Some(field::text(&data).to_vec()),
                     }
                 }
-                // A label of the whole archive, of which nothing is made.
+                // A label of the whole archive, of which nothing is made. GNU tar leaves its size blank.
+                b'V' if matches!(field::number(&fields.size), Ok(None)) => {}
                 b'V' => drop(self.extension(at, &fields.size)?),
                 _ => return self.member(start, at, header, extensions).map(Some),
             }
