@@ -31,6 +31,9 @@ const COPY_BYTES: usize = 256 << 10;
 /// From this size on the kernel is asked to copy.
 const KERNEL_COPIES_FROM: usize = 128 << 10;
 
+/// How often a hard link is tried whose target is not there.
+const LINK_TRIES: usize = 16;
+
 /// Why a member was not put at its place.
 pub enum Why {
     /// A system call failed.
@@ -190,9 +193,14 @@ impl Place<'_> {
 
     /// Makes another name of the file at `target`.
     pub fn hard_link(&self, target: Place) -> Result<(), Errno> {
-        let make =
-            |name: &OsStr| linkat(target.dir, target.name(), self.dir, name, AtFlags::empty());
-        self.put(make)
+        self.put(|name| {
+            let make = || linkat(target.dir, target.name(), self.dir, name, AtFlags::empty());
+            // Of one that is replaced at this moment, by an extraction beside this one, the kernel
+            // says that it is not there; the new one is.
+            let mut made = (0..LINK_TRIES).map(|_| make());
+            made.find(|made| *made != Err(Errno::NOENT))
+                .unwrap_or(Err(Errno::NOENT))
+        })
     }
 
     /// Makes a directory unless there is one; true if it made it. A symlink under its name goes.
@@ -303,4 +311,46 @@ fn copy_some(
         return Err(Errno::IO.into());
     }
     Ok(rustix::io::pwrite(&file, &source.block[..count], to)? as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::testing::TempDir;
+    use std::thread;
+
+    #[test]
+    fn a_file_that_is_being_replaced_is_linked_to_all_the_same() {
+        let dir = TempDir::make();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("target"), b"").unwrap();
+        let fd = File::open(dir.path()).unwrap();
+        let taken = Cell::new(false);
+        let place = |name| Place {
+            dir: fd.as_fd(),
+            name,
+            taken: &taken,
+        };
+        let done = std::sync::atomic::AtomicBool::new(false);
+        let ordering = std::sync::atomic::Ordering::Relaxed;
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(ordering) {
+                    std::fs::write(at("new"), b"").unwrap();
+                    std::fs::rename(at("new"), at("target")).unwrap();
+                }
+            });
+            let made = (0..100_000).find_map(|_| {
+                let made = place(b"link").hard_link(place(b"target"));
+                std::fs::remove_file(at("link")).ok();
+                made.err()
+            });
+            done.store(true, ordering);
+            assert_eq!(made, None);
+        });
+        assert_eq!(
+            place(b"link").hard_link(place(b"absent")),
+            Err(Errno::NOENT)
+        );
+    }
 }
