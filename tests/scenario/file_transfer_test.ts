@@ -261,6 +261,21 @@ Deno.test("a file system that is read-only refuses, and leaves no trace of the t
   match(await plain(await putTar(daemon, disk.join("t"), archive([{ name: "f" }])), 500), /EROFS/);
 });
 
+Deno.test("a file that can be written on a file system that cannot is written in place", async () => {
+  using disk = Tmpfs.mount(4 * MIB);
+  using source = Tmpfs.mount(4 * MIB);
+  if (!disk || !source) return console.log("skipped: a tmpfs cannot be mounted here");
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
+  Deno.writeTextFileSync(source.join("file"), "a longer content than the new one");
+  Deno.writeTextFileSync(disk.join("target"), "covered");
+  using _bound = source.bindOver("file", disk.join("target"));
+  disk.remountReadOnly();
+  for (const body of ["new", new Uint8Array(3 * MIB)]) {
+    await text(await putFile(daemon, disk.join("target"), body), 204);
+    strictEqual(Deno.statSync(source.join("file")).size, body.length);
+  }
+});
+
 Deno.test("a tree that changes while it is packed gives an archive that can be read", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
