@@ -1,4 +1,4 @@
-import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { plain } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
@@ -229,6 +229,8 @@ Deno.test("every archive that is refused names its member and leaves nothing", a
   const descriptors = (): number => Deno.uid() === 0 ? daemon.fdCount() : 0;
   await plain(await putTar(daemon, scratch.join("warm"), new Uint8Array(2)), 400);
   const before = descriptors();
+  const idle = daemon.rss();
+  let highest = idle;
   for (const [what, [parts, status, says]] of Object.entries(REFUSED)) {
     await t.step(what, async () => {
       const root = scratch.join("above/root");
@@ -238,10 +240,13 @@ Deno.test("every archive that is refused names its member and leaves nothing", a
       Deno.mkdirSync(scratch.join("old"));
       scratch.file("old/before", "old");
       await plain(await putTar(daemon, scratch.join("old"), body), status);
+      highest = Math.max(highest, daemon.rss());
       deepStrictEqual(names(scratch.join("old")), ["before"]);
       strictEqual(Deno.readTextFileSync(scratch.join("old/before")), "old");
       Deno.removeSync(scratch.join("old"), { recursive: true });
     });
   }
   await eventually("the spools closed", () => descriptors() <= before + 3);
+  // Whatever sizes they claim.
+  ok(highest - idle < 60e6, `${((highest - idle) / 1e6).toFixed(1)} MB above idle`);
 });
