@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
+use crate::caller::Held;
 use crate::clock::span_ns;
 use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
@@ -67,6 +68,8 @@ pub struct Core {
     pub jobs: Jobs,
     /// Files and trees on their way.
     pub transfers: Transfers,
+    /// Callers' connections that were found.
+    pub callers: Held,
     /// WebSockets relayed to ports of the guest.
     pub tunnels: Tunnels,
     store: Arc<Store>,
@@ -139,6 +142,7 @@ impl Core {
             census,
             jobs,
             transfers,
+            callers: Held::default(),
             tunnels,
             store,
             streams,

@@ -1,8 +1,8 @@
 import { PlainRefusal } from "../contract/refusal.ts";
 import type { Log } from "../log.ts";
+import type { CallerEnds } from "../native/caller.ts";
 import type { Opened } from "../native/reader.ts";
 import { EAGAIN, TransferError, TransferStatus } from "../native/transfer.ts";
-import type { CallerEnds } from "../native/tunnel.ts";
 import type { Transfers } from "./transfers.ts";
 
 /** How many chunks are read ahead: by the time one is asked for, small files have been packed for several. */

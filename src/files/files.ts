@@ -1,9 +1,9 @@
 import type { Limits } from "../contract/limits.ts";
 import type { Log } from "../log.ts";
+import type { CallerEnds } from "../native/caller.ts";
 import type { Core } from "../native/core.ts";
 import { type LineRange, Reader, type TreeLimits } from "../native/reader.ts";
 import { TransferError, TransferStatus } from "../native/transfer.ts";
-import type { CallerEnds } from "../native/tunnel.ts";
 import { Upload, type UploadSettings } from "../native/upload.ts";
 import { type Download, download } from "./download.ts";
 import {

@@ -1,4 +1,5 @@
 import { NativeError } from "./status.ts";
+import { CALLER_SYMBOLS } from "./symbols/caller.ts";
 import { CORE_SYMBOLS } from "./symbols/core.ts";
 import { EXEC_SYMBOLS } from "./symbols/exec.ts";
 import { FILE_SYMBOLS } from "./symbols/files.ts";
@@ -8,10 +9,11 @@ import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
 import { TUNNEL_SYMBOLS } from "./symbols/tunnel.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
-export const ABI_VERSION = 4;
+export const ABI_VERSION = 5;
 
 /** Every function of the library. */
 export const SYMBOLS: Tables = {
+  ...CALLER_SYMBOLS,
   ...CORE_SYMBOLS,
   ...EXEC_SYMBOLS,
   ...FILE_SYMBOLS,
@@ -23,6 +25,7 @@ export const SYMBOLS: Tables = {
 
 /** The tables of all functions, one after the other. */
 export type Tables =
+  & typeof CALLER_SYMBOLS
   & typeof CORE_SYMBOLS
   & typeof EXEC_SYMBOLS
   & typeof FILE_SYMBOLS

@@ -1,7 +1,7 @@
+import { type CallerEnds, HeldCaller } from "./caller.ts";
 import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
 import { transfer, TransferError, TransferStatus } from "./transfer.ts";
-import type { CallerEnds } from "./tunnel.ts";
 
 /**
  * What one reading gives at most, in bytes: below what the allocator maps anew each time, whose pages would cost more
@@ -109,32 +109,25 @@ export class Reader implements Disposable {
   }
 
   /**
-   * Sends all on the caller's connection, for which `head` goes first: `first`, which was read already, and the `left`
-   * bytes behind it, or all there are. True when it is sent and the connection ended, false where the connection is not
-   * found or was used before: then nothing was sent. Throws `TransferError` when the caller was reset.
+   * Sends all on the caller's connection: `head`, then `first`, which was read already, and the `left` bytes behind it,
+   * or all there are. True when it is sent and the connection ended; false where the connection is not found or was used
+   * before, and when this was closed by then: then nothing was sent. Throws `TransferError` when the caller was reset.
    */
   async send(
-    caller: CallerEnds,
+    ends: CallerEnds,
     head: Uint8Array<ArrayBuffer>,
     first: Uint8Array<ArrayBuffer>,
     left: number | undefined,
   ): Promise<boolean> {
-    const { symbols } = this.#core;
-    const host = new TextEncoder().encode(caller.hostname);
-    const sent = await transfer(this.#core, (token) =>
-      symbols.guestd_read_send(
-        this.#handle,
-        host,
-        host.length,
-        caller.port,
-        caller.localPort,
-        head,
-        head.length,
-        first,
-        first.length,
-        BigInt(left ?? -1),
-        token,
-      ));
+    using caller = await HeldCaller.hold(this.#core, ends, { wary: false });
+    if (caller === undefined || this.#closed) return false;
+    const { guestd_read_send: send } = this.#core.symbols;
+    const rest = BigInt(left ?? -1);
+    const sent = await transfer(
+      this.#core,
+      (token) =>
+        send(this.#handle, caller.use(), head, head.length, first, first.length, rest, token),
+    );
     return sent === 1;
   }
 

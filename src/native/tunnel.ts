@@ -1,3 +1,4 @@
+import type { HeldCaller } from "./caller.ts";
 import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
 
@@ -16,16 +17,6 @@ export const TunnelEnd = {
 
 /** What a tunnel is opened for: to relay, to relay once the caller has proven itself, to be closed. */
 export const TunnelPurpose = { relay: 0, prove: 1, refuse: 2 } as const;
-
-/** A connection of this process, by its ends. */
-export interface CallerEnds {
-  /** The caller's address. */
-  readonly hostname: string;
-  /** The caller's port. */
-  readonly port: number;
-  /** This end's port. */
-  readonly localPort: number;
-}
 
 /** Why a tunnel ended. */
 export interface TunnelEnding {
@@ -50,17 +41,13 @@ export class NativeTunnel {
   }
 
   /**
-   * Takes over the caller's connection and begins. `port` is the guest's, `purpose` one of
-   * {@link TunnelPurpose}. Throws `NativeError`, also when no or more than one connection has
-   * these ends.
+   * Takes over the caller's connection, which is used up, and begins. `port` is the guest's, `purpose` one of
+   * {@link TunnelPurpose}. Throws `NativeError`.
    */
-  static open(core: Core, caller: CallerEnds, port: number, purpose: number): NativeTunnel {
-    const host = new TextEncoder().encode(caller.hostname);
+  static open(core: Core, caller: HeldCaller, port: number, purpose: number): NativeTunnel {
     const { guestd_tunnel_open: open } = core.symbols;
     let id = 0;
-    const ended = core.operation((token) =>
-      id = open(host, host.length, caller.port, caller.localPort, port, purpose, token)
-    );
+    const ended = core.operation((token) => id = open(caller.use(), port, purpose, token));
     checked("take over the caller's connection", id);
     return new NativeTunnel(
       core,

@@ -1,6 +1,6 @@
+import { type CallerEnds, HeldCaller } from "./caller.ts";
 import type { Core } from "./core.ts";
 import type { TreeLimits } from "./reader.ts";
-import type { CallerEnds } from "./tunnel.ts";
 import { transfer, TransferError, TransferStatus } from "./transfer.ts";
 
 /** Where bodies go that cannot lie beside their target, and what must stay free. */
@@ -85,34 +85,26 @@ export class Upload {
    * found; true if it did. `sent` is what the server has sent on it if it speaks HTTP/1, undefined if it surely does.
    * Throws `TransferError`.
    */
-  async receive(caller: CallerEnds, left: number, sent: number | undefined): Promise<boolean> {
-    const { symbols } = this.#core;
-    const host = new TextEncoder().encode(caller.hostname);
+  async receive(ends: CallerEnds, left: number, sent: number | undefined): Promise<boolean> {
+    using caller = await HeldCaller.hold(this.#core, ends, { wary: true });
+    this.#throwIfAborted();
+    if (caller === undefined) return false;
+    const { guestd_upload_receive: receive } = this.#core.symbols;
     const [received] = await Promise.allSettled([
       transfer(
         this.#core,
-        (token) =>
-          symbols.guestd_upload_receive(
-            this.#handle,
-            host,
-            host.length,
-            caller.port,
-            caller.localPort,
-            sent ?? -1,
-            BigInt(left),
-            token,
-          ),
+        (token) => receive(this.#handle, caller.use(), sent ?? -1, BigInt(left), token),
       ),
     ]);
     // Which of its steps was under way does not matter then.
-    if (this.#aborted !== undefined) {
-      throw new TransferError(
-        TransferStatus.cancelled,
-        "Cannot write on: the upload is over",
-      );
-    }
+    this.#throwIfAborted();
     if (received.status === "rejected") throw received.reason;
     return received.value === left;
+  }
+
+  #throwIfAborted(): void {
+    if (this.#aborted === undefined) return;
+    throw new TransferError(TransferStatus.cancelled, "Cannot write on: the upload is over");
   }
 
   /**

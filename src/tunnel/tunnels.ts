@@ -1,5 +1,6 @@
 import type { TunnelQuery } from "../contract/tunnel.ts";
 import type { Log } from "../log.ts";
+import { HeldCaller } from "../native/caller.ts";
 import type { Core } from "../native/core.ts";
 import { type IdentityKeys, installIdentity } from "../native/identity.ts";
 import { NativeTunnel, TunnelEnd, TunnelPurpose } from "../native/tunnel.ts";
@@ -31,8 +32,8 @@ export interface TunnelsOptions {
 export interface TunnelRequest {
   /** The request. */
   readonly request: Request;
-  /** The caller's end of the connection. */
-  readonly remote: Deno.NetAddr;
+  /** Its connection; undefined where it was not found. */
+  readonly caller: HeldCaller | undefined;
   /** Head of the answer that upgrades. */
   readonly head: Uint8Array<ArrayBuffer>;
   /** Where the tunnel leads. */
@@ -66,14 +67,23 @@ export class Tunnels {
     this.#hasIdentity = true;
   }
 
+  /** Finds the connection of a request, which counts if the caller has not left by then. */
+  hold({ hostname, port }: Deno.NetAddr): Promise<HeldCaller | undefined> {
+    const { core, localPort } = this.#options;
+    return HeldCaller.hold(core, { hostname, port, localPort: localPort() }, { wary: false });
+  }
+
   /** Upgrades a request; the answer must be returned to the server as it is. Throws where it cannot. */
-  open({ request, remote, head, query }: TunnelRequest): Response {
+  open({ request, caller, head, query }: TunnelRequest): Response {
     if (this.#upgrade === undefined) throw new Error("Cannot upgrade: Deno has no raw upgrade");
     const { conn, response } = this.#upgrade(request);
-    this.#serve(conn, remote, head, query).catch((error: unknown) => {
+    this.#serve(conn, caller, head, query).catch((error: unknown) => {
       const kind = error instanceof Error ? error.name : typeof error;
       this.#options.log.error("a tunnel failed", { port: query.port, kind });
-    }).finally(() => quietly(() => conn.close()));
+    }).finally(() => {
+      caller?.[Symbol.dispose]();
+      quietly(() => conn.close());
+    });
     return response;
   }
 
@@ -86,7 +96,7 @@ export class Tunnels {
 
   async #serve(
     conn: UpgradedConnection,
-    remote: Deno.NetAddr,
+    caller: HeldCaller | undefined,
     head: Uint8Array<ArrayBuffer>,
     query: TunnelQuery,
   ): Promise<void> {
@@ -96,7 +106,7 @@ export class Tunnels {
     const refusal = this.#refusal(query);
     let tunnel: NativeTunnel;
     try {
-      tunnel = this.#take(remote, port, refusal, identity);
+      tunnel = this.#take(caller, port, refusal, identity);
     } catch (error) {
       // A caller that is gone by now is nobody's error.
       if (await written(conn, closeFrame(refusal ?? RELAY_FAILED))) {
@@ -134,16 +144,15 @@ export class Tunnels {
   }
 
   #take(
-    { hostname, port: remotePort }: Deno.NetAddr,
+    caller: HeldCaller | undefined,
     port: number,
     refusal: Verdict | undefined,
     identity: boolean,
   ): NativeTunnel {
-    const { core, localPort } = this.#options;
+    if (caller === undefined) throw new Error("Cannot take over the connection: it was not found");
     const relay = identity ? TunnelPurpose.prove : TunnelPurpose.relay;
     const purpose = refusal === undefined ? relay : TunnelPurpose.refuse;
-    const caller = { hostname, port: remotePort, localPort: localPort() };
-    return NativeTunnel.open(core, caller, port, purpose);
+    return NativeTunnel.open(this.#options.core, caller, port, purpose);
   }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::files::path_of;
-use super::{ends, with_core};
+use super::with_core;
 use crate::abi::{BAD_LAYOUT, Lent, UNKNOWN, bytes, bytes_mut};
 use crate::disk::number;
 use crate::file::failure::Failure;
@@ -131,21 +131,18 @@ pub unsafe extern "C" fn guestd_read_next(handle: u32, out: *mut u8, len: u32, t
     })
 }
 
-/// Sends a download on the caller's connection, named as for `guestd_tunnel_open`: `head`, `first`, which was read of
-/// it already, and `left` bytes behind it, or all there are if that is negative. Nobody else may write there, and
-/// nothing may have been written. Completes `token` with 1 when all was sent and the connection ended, with 0 if it
-/// cannot be had so; when that fails the connection is reset.
+/// Sends a download on the connection `caller` of [`guestd_caller_hold`](super::caller::guestd_caller_hold), which is
+/// used up: `head`, `first`, which was read of it already, and `left` bytes behind it, or all there are if that is
+/// negative. Nobody else may write there, and nothing may have been written. Completes `token` with 1 when all was sent
+/// and the connection ended, with 0 if it cannot be had so; when that fails the connection is reset.
 ///
 /// # Safety
-/// `host`, `head` and `first` are null or point to as many bytes as the number after them says, which stay unchanged
-/// until this returns.
+/// `head` and `first` are null or point to as many bytes as the number after them says, which stay unchanged until this
+/// returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_read_send(
     handle: u32,
-    host: *const u8,
-    host_len: u32,
-    host_port: u32,
-    local_port: u32,
+    caller: u32,
     head: *const u8,
     head_len: u32,
     first: *const u8,
@@ -154,27 +151,24 @@ pub unsafe extern "C" fn guestd_read_send(
     token: u32,
 ) -> i32 {
     // SAFETY: bytes demands what this function demands of its caller.
-    let (host, head, first) = unsafe {
-        (
-            bytes(host, host_len),
-            bytes(head, head_len),
-            bytes(first, first_len),
-        )
-    };
+    let (head, first) = unsafe { (bytes(head, head_len), bytes(first, first_len)) };
     with_core(|core| {
         let transfers = &core.transfers;
-        let (Some(reader), Some(caller)) =
-            (transfers.reader(handle), ends(host, host_port, local_port))
+        let (Some(caller), Some(reader)) = (core.callers.take(caller), transfers.reader(handle))
         else {
             return UNKNOWN;
         };
         let answer = Answer {
-            caller,
             begin: [head, first].concat(),
             left: u64::try_from(left).ok(),
         };
         let ticket = transfers.ticket(token);
-        reader.send(&transfers.readers, &transfers.peers, answer, ticket);
+        reader.send(
+            (&transfers.readers, &transfers.peers),
+            caller,
+            answer,
+            ticket,
+        );
         0
     })
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 
 use rustix::fs::{Mode, stat};
 
-use super::{ends, with_core};
+use super::with_core;
 use crate::abi::{Lent, UNKNOWN, bytes, bytes_mut};
 use crate::disk::number;
 use crate::file::body::Source;
@@ -123,29 +123,22 @@ pub unsafe extern "C" fn guestd_upload_write(
     })
 }
 
-/// Writes what is left of a body, `left` bytes, straight from the caller's connection, named as for
-/// `guestd_tunnel_open`; nobody else may read that meanwhile. `sent` is how many bytes the server has
-/// sent on it before if it speaks HTTP/1, or negative if it surely does. Completes `token` with how
-/// many were written: `left`, or 0 if they cannot be had so.
-///
-/// # Safety
-/// `host` is null or points to `len` bytes that stay unchanged until this returns.
+/// Writes what is left of a body, `left` bytes, straight from the connection `caller` of
+/// [`guestd_caller_hold`](super::caller::guestd_caller_hold), which is used up; nobody else may read that
+/// meanwhile. `sent` is how many bytes the server has sent on it before if it speaks HTTP/1, or negative if
+/// it surely does. Completes `token` with how many were written: `left`, or 0 if they cannot be had so.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_upload_receive(
+pub extern "C" fn guestd_upload_receive(
     handle: u32,
-    host: *const u8,
-    len: u32,
-    host_port: u32,
-    local_port: u32,
+    caller: u32,
     sent: i32,
     left: u64,
     token: u32,
 ) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
-    let caller = ends(unsafe { bytes(host, len) }, host_port, local_port);
     with_core(|core| {
         let transfers = &core.transfers;
-        let (Some(upload), Some(caller)) = (transfers.upload(handle), caller) else {
+        let (Some(caller), Some(upload)) = (core.callers.take(caller), transfers.upload(handle))
+        else {
             return UNKNOWN;
         };
         let sent = u64::try_from(sent).ok();

@@ -2,6 +2,7 @@
 //!
 //! Results: 0 or a count or a handle, an errno negated, or one of the codes in `abi`.
 
+mod caller;
 mod core;
 mod downloads;
 mod exec;

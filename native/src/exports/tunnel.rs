@@ -1,33 +1,19 @@
 //! Tunnels.
 #![allow(unsafe_code)]
 
-use super::{ends, with_core};
-use crate::abi::{BAD_LAYOUT, bytes};
+use super::with_core;
+use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes};
 use crate::tunnel::engine::Purpose;
 
-/// Takes over the caller's connection that has these ends: the caller's address as text and port,
-/// and this end's port. `purpose` is 0 to relay to `port` of the guest, 1 to relay once the caller
-/// has proven itself, 2 to be closed. Returns the tunnel's handle; completes `token` with one of
-/// `End` and its value. `-ENOENT`, `-EEXIST`: no or more than one such connection; `-ENOKEY`.
-///
-/// # Safety
-/// `host` is null or points to `len` bytes that stay unchanged until this returns.
+/// Takes over the connection `caller` of [`guestd_caller_hold`](super::caller::guestd_caller_hold),
+/// which is used up. `purpose` is 0 to relay to `port` of the guest, 1 to relay once the caller has
+/// proven itself, 2 to be closed. Returns the tunnel's handle; completes `token` with one of `End` and
+/// its value. `-ENOKEY`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_tunnel_open(
-    host: *const u8,
-    len: u32,
-    host_port: u32,
-    local_port: u32,
-    port: u32,
-    purpose: u32,
-    token: u32,
-) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
-    let host = unsafe { bytes(host, len) };
+pub extern "C" fn guestd_tunnel_open(caller: u32, port: u32, purpose: u32, token: u32) -> i32 {
     with_core(|core| {
-        let (Some(caller), Ok(port)) = (ends(host, host_port, local_port), u16::try_from(port))
-        else {
-            return BAD_LAYOUT;
+        let (Some(caller), Ok(port)) = (core.callers.take(caller), u16::try_from(port)) else {
+            return UNKNOWN;
         };
         let purpose = match (purpose, core.tunnels.keys()) {
             (0, _) => Purpose::Relay(port),

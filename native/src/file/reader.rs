@@ -1,5 +1,6 @@
 //! A download under way: something that fills the buffers that TypeScript lends.
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -139,13 +140,19 @@ impl Reader {
         });
     }
 
-    /// Sends all on the caller's connection. Ends `ticket` with 1, or with 0 where that cannot be had so
+    /// Sends all on the caller's connection `caller`. Ends `ticket` with 1, or with 0 where that cannot be had so
     /// and nothing was sent; after a failure the connection is reset.
-    pub fn send(&self, crew: &Crew, peers: &Peers, answer: Answer, ticket: Ticket) {
+    pub fn send(
+        &self,
+        (crew, peers): (&Crew, &Peers),
+        caller: OwnedFd,
+        answer: Answer,
+        ticket: Ticket,
+    ) {
         let (strand, place) = (Arc::clone(&self.strand), Arc::clone(&self.place));
         let (crews, cancelled) = ((crew.clone(), peers.clone()), self.cancelled());
         self.strand.run(crew, move |_| {
-            let Some(connection) = Connection::take(answer.caller, &place) else {
+            let Some(connection) = Connection::take(caller, &place) else {
                 return ticket.end(Ok(0));
             };
             // Whoever closes it from now on finds the connection.

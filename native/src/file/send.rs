@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::failure::{Failure, LOST};
 use super::peers::{Awaited, Peers, is_steady};
-use crate::caller::{self, Ends};
+use crate::caller;
 
 /// Most of a turn, in bytes.
 const TURN_BYTES: u64 = 1 << 20;
@@ -24,11 +24,9 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Takes it from Deno's server, which waits for the answer meanwhile. `None` where it is not found, or where the
-    /// server has sent anything before: that is how HTTP/2 begins, and part of an earlier answer may still be in the
+    /// Takes it from Deno's server, which waits for the answer meanwhile. `None` where the server has sent anything before: that is how HTTP/2 begins, and part of an earlier answer may still be in the
     /// server's hands.
-    pub fn take(caller: Ends, place: &Place) -> Option<Self> {
-        let socket = caller::find(caller).ok()?;
+    pub fn take(socket: OwnedFd, place: &Place) -> Option<Self> {
         // What waits for room in its window is not counted as sent.
         if caller::sent_bytes(&socket) != Some(0) || !caller::has_taken_all(&socket) {
             return None;
@@ -166,10 +164,15 @@ fn lost() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caller::Ends;
     use crate::file::testing::connected;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     use std::thread;
+
+    fn found(ends: Ends) -> OwnedFd {
+        caller::find(ends, false).unwrap()
+    }
 
     /// Sends all of `queue` to a caller that reads to the end; what that got, and how many buffers came back.
     fn sent(queue: &mut Queue) -> (Result<Sent, Failure>, Vec<u8>, usize) {
@@ -230,20 +233,15 @@ mod tests {
     fn only_a_connection_on_which_nothing_was_sent_is_taken() {
         let (_caller, mut accepted, ends) = connected();
         let place = Place::default();
-        let other = Ends {
-            local_port: ends.local_port ^ 1,
-            ..ends
-        };
-        assert!(Connection::take(other, &place).is_none());
         accepted.write_all(b"x").unwrap();
-        assert!(Connection::take(ends, &place).is_none());
+        assert!(Connection::take(found(ends), &place).is_none());
         assert!(lock(&place).is_none());
     }
 
     #[test]
     fn what_a_caller_says_after_the_end_costs_it_nothing_of_the_answer() {
         let (mut caller, accepted, ends) = connected();
-        let connection = Connection::take(ends, &Place::default()).unwrap();
+        let connection = Connection::take(found(ends), &Place::default()).unwrap();
         let mut sent = 0;
         while let Some(count) = caller::write(connection.socket(), &[7; 1 << 16]).unwrap() {
             sent += count;
@@ -261,7 +259,7 @@ mod tests {
     fn a_caller_sees_a_reset_unless_all_was_sent() {
         let place = Place::default();
         let (mut caller, _accepted, ends) = connected();
-        let connection = Connection::take(ends, &place).unwrap();
+        let connection = Connection::take(found(ends), &place).unwrap();
         caller::write(connection.socket(), b"all").unwrap();
         connection.end(&Peers::new().unwrap());
         give_up(&place);
@@ -269,7 +267,7 @@ mod tests {
         assert_eq!(caller.read_to_end(&mut got).unwrap(), 3);
         for give_up_first in [false, true] {
             let (mut caller, _accepted, ends) = connected();
-            let connection = Connection::take(ends, &place).unwrap();
+            let connection = Connection::take(found(ends), &place).unwrap();
             caller::write(connection.socket(), b"some").unwrap();
             if give_up_first {
                 give_up(&place);

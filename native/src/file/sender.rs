@@ -10,7 +10,6 @@ use super::reader::State;
 use super::send::{Connection, Part, Queue, Sent, Then};
 use super::strand::{Step, Strand};
 use super::ticket::Ticket;
-use crate::caller::Ends;
 
 /// So many buffers of so many bytes go round between the two. What was read is sent as it was: pages that wait in a socket
 /// as they are (`sendfile`) would show what becomes of them, and here cost more than the copy.
@@ -19,8 +18,6 @@ const BUFFER_BYTES: usize = 120 << 10;
 
 /// An answer.
 pub struct Answer {
-    /// Whom it is for.
-    pub caller: Ends,
     /// Its head, and what was read of its body already.
     pub begin: Vec<u8>,
     /// Bytes of the body that come behind; none where only the end of the connection will tell.

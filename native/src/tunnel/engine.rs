@@ -16,7 +16,6 @@ use rustix::io::Errno;
 use super::context::Context;
 use super::noise::Keys;
 use super::relay::Relay;
-use crate::caller::{self, Ends};
 use crate::clock::boottime_ns;
 use crate::scrub::wipe_stack;
 use crate::wake::Wake;
@@ -102,11 +101,10 @@ impl Tunnels {
             .clone()
     }
 
-    /// Takes over the caller's connection with these ends. Returns the tunnel's handle; completes
+    /// Takes over the caller's connection. Returns the tunnel's handle; completes
     /// `token` with an [`End`].
-    pub fn open(&self, caller: Ends, purpose: Purpose, token: u32) -> Result<u32, Errno> {
+    pub fn open(&self, caller: OwnedFd, purpose: Purpose, token: u32) -> Result<u32, Errno> {
         let mailbox = self.running()?;
-        let caller = caller::find(caller)?;
         let id = loop {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed) & (u32::MAX >> 1);
             if id != 0 {

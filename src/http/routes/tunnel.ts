@@ -1,3 +1,4 @@
+import { PlainRefusal } from "../../contract/refusal.ts";
 import { decodeTunnelQuery } from "../../contract/tunnel.ts";
 import { VERSION } from "../../contract/version.ts";
 import type { Tunnels } from "../../tunnel/tunnels.ts";
@@ -19,11 +20,21 @@ export type TunnelRoutes = Pick<Handlers, "tcp">;
 export function tunnelRoutes({ tunnels, versionHeader }: TunnelRoutesOptions): TunnelRoutes {
   return {
     async tcp({ request, query, info }: Call): Promise<Response> {
-      // Both before the upgrade: afterwards the request is no longer there to be asked.
-      const remote = info.remoteAddr as Deno.NetAddr;
+      // All before the upgrade: afterwards the request is no longer there to be asked.
       const decoded = decodeTunnelQuery(query);
       const head = await upgradeHead(websocketKey(request), { [versionHeader]: VERSION });
-      return tunnels.open({ request, remote, head, query: decoded });
+      const { signal } = request;
+      const caller = await tunnels.hold(info.remoteAddr as Deno.NetAddr);
+      if (signal.aborted) {
+        caller?.[Symbol.dispose]();
+        throw new PlainRefusal(500, "Cannot open the tunnel: the caller left");
+      }
+      try {
+        return tunnels.open({ request, caller, head, query: decoded });
+      } catch (error) {
+        caller?.[Symbol.dispose]();
+        throw error;
+      }
     },
   };
 }
