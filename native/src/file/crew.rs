@@ -12,6 +12,9 @@ pub type Lane = u64;
 /// The lane of jobs that do not know their file system yet.
 pub const UNKNOWN_LANE: Lane = Lane::MAX;
 
+/// The lane of jobs that wait for no disk.
+pub const NO_DISK_LANE: Lane = Lane::MAX - 1;
+
 /// Something to do, and possibly more of it, for which others need not wait.
 pub struct Job(Box<dyn FnOnce() -> Option<(Lane, Job)> + Send>);
 

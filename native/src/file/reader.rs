@@ -1,8 +1,8 @@
 //! A download under way: something that fills the buffers that TypeScript lends.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::crew::{Crew, Lane};
 use super::failure::{CANCELLED, Failure};
@@ -52,16 +52,18 @@ pub struct Reader {
     strand: Arc<Strand<State>>,
     cancelled: Arc<AtomicBool>,
     place: Place,
+    sending: Arc<Mutex<Weak<Sender>>>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
         let (strand, cancelled) = (Strand::new(State::default()), Arc::default());
-        let place = Place::default();
+        let (place, sending) = Default::default();
         Self {
             strand,
             cancelled,
             place,
+            sending,
         }
     }
 }
@@ -150,16 +152,18 @@ impl Reader {
         ticket: Ticket,
     ) {
         let (strand, place) = (Arc::clone(&self.strand), Arc::clone(&self.place));
+        let sending = Arc::clone(&self.sending);
         let (crews, cancelled) = ((crew.clone(), peers.clone()), self.cancelled());
         self.strand.run(crew, move |_| {
             let Some(connection) = Connection::take(caller, &place) else {
                 return ticket.end(Ok(0));
             };
-            // Whoever closes it from now on finds the connection.
+            let sender = Sender::begin(strand, crews, connection, answer, ticket);
+            *lock(&sending) = Arc::downgrade(&sender);
+            // Whoever closes it from now on finds the sender.
             if cancelled.load(Ordering::Relaxed) {
-                return ticket.end(Err(closed()));
+                sender.give_up();
             }
-            Sender::begin(strand, crews, connection, answer, ticket);
         });
     }
 
@@ -168,11 +172,19 @@ impl Reader {
     pub fn close(&self, crew: &Crew) {
         self.cancelled.store(true, Ordering::Relaxed);
         give_up(&self.place);
+        let sender = lock(&self.sending).upgrade();
+        if let Some(sender) = sender {
+            sender.give_up();
+        }
         if self.strand.clear() && self.strand.state().source.is_none() {
             return;
         }
         self.strand.run(crew, |state| state.source = None);
     }
+}
+
+fn lock(sending: &Mutex<Weak<Sender>>) -> MutexGuard<'_, Weak<Sender>> {
+    sending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn closed() -> Failure {

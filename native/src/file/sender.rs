@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::crew::Crew;
+use super::crew::{Crew, NO_DISK_LANE};
 use super::failure::{Failure, SHORTER};
 use super::peers::{Awaited, Peers};
 use super::reader::State;
@@ -55,14 +55,14 @@ impl Sender {
         connection: Connection,
         answer: Answer,
         ticket: Ticket,
-    ) {
+    ) -> Arc<Self> {
         let mut queue = Queue::default();
         let is_all = answer.left == Some(0);
         let then = if is_all { Then::End } else { Then::Next };
         queue.push(Part::Bytes(answer.begin, then));
         let call = Some(Call { connection, ticket });
         let sender = Arc::new(Self {
-            outlet: source.beside(Outlet { call, queue }),
+            outlet: Strand::in_lane(Outlet { call, queue }, NO_DISK_LANE),
             left: AtomicU64::new(answer.left.unwrap_or(u64::MAX)),
             source,
             crew,
@@ -72,6 +72,13 @@ impl Sender {
         if !is_all {
             (0..BUFFERS).for_each(|_| sender.fill(vec![0; BUFFER_BYTES]));
         }
+        sender
+    }
+
+    /// Nobody wants the rest. The source may hang; what waits for the caller ends by its reset.
+    pub fn give_up(&self) {
+        let call = self.outlet.state().call.take();
+        drop(call);
     }
 
     /// Reads into a buffer, behind those that were given before, and sends it.
@@ -162,4 +169,73 @@ impl Sender {
 
 fn shorter() -> Failure {
     Failure::new(SHORTER, "Cannot send the rest: the file became shorter")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::caller;
+    use crate::file::crew::UNKNOWN_LANE;
+    use crate::file::reader::{Reader, Source};
+    use crate::file::testing::connected;
+    use crate::file::ticket::Texts;
+    use crate::wake::{EVENT_SIZE, Wake};
+    use std::io::{ErrorKind, Read};
+    use std::sync::mpsc::{Receiver, channel};
+
+    /// Hangs as long as the other end of the channel is there.
+    struct Hanging(Receiver<()>);
+
+    impl Source for Hanging {
+        fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+            if !out.is_empty() {
+                let _ = self.0.recv();
+            }
+            Ok(0)
+        }
+    }
+
+    /// The status with which the next operation ends.
+    fn next_end(wake: &Wake) -> i32 {
+        let mut event = [0; EVENT_SIZE];
+        assert_eq!(wake.wait(&mut event), Some(1));
+        event[8..]
+            .first_chunk()
+            .copied()
+            .map(i32::from_le_bytes)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_caller_that_leaves_does_not_wait_for_a_disk_that_hangs() {
+        let (wake, texts): (Arc<Wake>, Texts) = Default::default();
+        let ticket = |token| Ticket::new(&wake, &texts, token);
+        let (crew, peers) = (Crew::new("test", 4, 4), Peers::new().unwrap());
+        let (release, hangs) = channel();
+        let reader = Reader::default();
+        // SAFETY: no bytes are lent.
+        #[allow(unsafe_code)]
+        let nothing = unsafe { crate::abi::Lent::new(std::ptr::null_mut(), 0) };
+        reader.open(
+            &crew,
+            || UNKNOWN_LANE,
+            move || Ok((Box::new(Hanging(hangs)) as Box<dyn Source>, 0)),
+            nothing,
+            ticket(1),
+        );
+        assert_eq!(next_end(&wake), 0);
+        let (mut caller, _accepted, ends) = connected();
+        let answer = Answer {
+            begin: b"head".to_vec(),
+            left: None,
+        };
+        let found = caller::find(ends, false).unwrap();
+        reader.send((&crew, &peers), found, answer, ticket(2));
+        caller.read_exact(&mut [0; 4]).unwrap();
+        reader.close(&crew);
+        assert_ne!(next_end(&wake), 0);
+        let ended = caller.read(&mut [0]);
+        assert_eq!(ended.unwrap_err().kind(), ErrorKind::ConnectionReset);
+        drop(release);
+    }
 }

@@ -32,21 +32,19 @@ pub struct Strand<T> {
 }
 
 impl<T: Send + 'static> Strand<T> {
-    /// A strand over `state`.
+    /// A strand over `state`, in no lane that is known.
     pub fn new(state: T) -> Arc<Self> {
+        Self::in_lane(state, UNKNOWN_LANE)
+    }
+
+    /// A strand over `state`.
+    pub fn in_lane(state: T, lane: Lane) -> Arc<Self> {
         let (jobs, running) = Default::default();
         Arc::new(Self {
             inbox: Mutex::new(Inbox { jobs, running }),
             state: Mutex::new(state),
-            lane: AtomicU64::new(UNKNOWN_LANE),
+            lane: AtomicU64::new(lane),
         })
-    }
-
-    /// A strand over `state` whose jobs run in the lane of this one.
-    pub fn beside<U: Send + 'static>(&self, state: U) -> Arc<Strand<U>> {
-        let strand = Strand::new(state);
-        strand.lane.store(self.lane(), Ordering::Relaxed);
-        strand
     }
 
     /// Queues a job. It is dropped unrun if the crew can start no thread at all.
