@@ -4,9 +4,12 @@
  * @module
  */
 
-import { LOG_FILE, TetheredDaemon } from "./tethered_daemon.ts";
+import { LOG_FILE, ROOT, TetheredDaemon } from "./tethered_daemon.ts";
 
 const HOOK_PREFIX = "/platform/runtime/v1";
+/** Beside the log, where a demo may leave something. */
+const TREE = `${ROOT}.tools/log/demo-tree`;
+const POEM = "the first line\nthe second line\nthe third line\n";
 const SCRIPT =
   "for n in 1 2 3 4; do echo \"tick $n\"; sleep 0.4; done; echo 'and a word on stderr' >&2; exit 7";
 
@@ -25,8 +28,8 @@ class Guide {
   async ask(method: string, path: string, body?: unknown): Promise<Response> {
     const response = await fetch(this.base + path, {
       method,
-      headers: path.startsWith("/v1/exec/") ? { authorization: `Bearer ${this.token}` } : {},
-      body: body === undefined ? null : JSON.stringify(body),
+      headers: /^\/v1\/(exec|fs)\//.test(path) ? { authorization: `Bearer ${this.token}` } : {},
+      body: typeof body === "string" || body === undefined ? body ?? null : JSON.stringify(body),
       signal: this.#leaving,
     });
     console.log(`   ${method} ${path} -> ${response.status}`);
@@ -39,7 +42,7 @@ class Guide {
 
   async show(method: string, path: string, body?: unknown): Promise<void> {
     const answer = await (await this.ask(method, path, body)).text();
-    if (answer !== "") console.log(`   ${answer}`);
+    if (answer !== "") console.log(`   ${answer.trimEnd()}`);
   }
 }
 
@@ -71,6 +74,11 @@ function decoded(data: string): string {
   return `${stream} at ${offset}: ${JSON.stringify(text)}`;
 }
 
+/** A path as a query parameter that a reader can read. */
+function inQuery(path: string): string {
+  return encodeURIComponent(path).replaceAll("%2F", "/");
+}
+
 /** The tour, from the first request to the invitation. */
 async function tour(guide: Guide): Promise<void> {
   console.log(`1. A daemon, on a free port: ${guide.base}\n   Its log: ${LOG_FILE}`);
@@ -92,7 +100,17 @@ async function tour(guide: Guide): Promise<void> {
   console.log("\n5. The ack hands the whole result over and frees it:");
   await guide.show("POST", "/v1/exec/demo/ack");
 
-  console.log("\n6. Health, open to everyone:");
+  console.log("\n6. A file goes in whole or not at all, and lines of it come out:");
+  const file = `/v1/fs/file?path=${inQuery(`${TREE}/poems/one`)}`;
+  await guide.show("PUT", file, POEM);
+  await guide.show("GET", `${file}&start_line=2&end_line=2`);
+
+  console.log("\n7. A directory comes as an archive:");
+  const tree = `/v1/fs/tar?path=${inQuery(TREE)}`;
+  const archive = await (await guide.ask("GET", tree)).bytes();
+  console.log(`   ${archive.length} bytes of tar`);
+
+  console.log("\n8. Health, open to everyone:");
   await guide.show("GET", "/v1/health");
 
   console.log(invitation(guide));

@@ -7,7 +7,8 @@
  * @module
  */
 
-const ROOT = new URL("../", import.meta.url).pathname;
+/** Where the checkout lies, with a slash at its end. */
+export const ROOT = new URL("../", import.meta.url).pathname;
 
 /** Where the daemon's log goes, from the root of the repository. */
 export const LOG_FILE = ".tools/log/demo.log";

@@ -70,9 +70,15 @@ Deno.test("the demo shows every step, serves, and leaves nothing behind when int
   await using demo = new Demo();
   const port = await portOf(demo);
   const said = await demo.until(/Serving until Ctrl-C/);
-  for (const step of [/run -> 200/, /start -> 200/, /stdout at 0: "tick 1\\n"/, /"exit_code":7/]) {
-    match(said, step);
-  }
+  const steps = [
+    /run -> 200/,
+    /start -> 200/,
+    /stdout at 0: "tick 1\\n"/,
+    /"exit_code":7/,
+    /\n {3}the second line\n/,
+    /[0-9]{4,} bytes of tar/,
+  ];
+  for (const step of steps) match(said, step);
   demo.process.kill("SIGINT");
   strictEqual((await within("the end of the demo", demo.process.status)).code, 0);
   await closed(port);
