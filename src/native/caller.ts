@@ -19,8 +19,11 @@ export interface CallerSearch {
   readonly wary: boolean;
 }
 
-/** In the first the server learns that a connection is gone, in the second it says so. */
-const TURNS = 2;
+/**
+ * Turns of the event loop in which the server learns that a connection is gone, and says so. Two were enough for
+ * thousands of tries, one was not.
+ */
+const TURNS = 8;
 
 /**
  * A caller's connection, found by its ends.
@@ -53,7 +56,7 @@ export class HeldCaller implements Disposable {
     const held = new HeldCaller(core, handle);
     for (let turn = 0; turn < TURNS; turn++) {
       const { promise, resolve } = Promise.withResolvers<void>();
-      setTimeout(resolve, 0);
+      setImmediate(resolve);
       await promise;
     }
     return held;
