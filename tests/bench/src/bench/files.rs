@@ -288,6 +288,8 @@ fn trees(daemon: &Daemon, memory: &Place, place: &Place, rounds: usize) -> Outco
             }
             Ok(copies.iter().try_for_each(fs::remove_file)?)
         };
+        // What the lines before have left to be written is theirs.
+        timed("sync", &[])?;
         for round in 0..rounds {
             let into = place.path("packed");
             let ours = || -> Outcome<f64> {
