@@ -6,13 +6,9 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{
-    RecvFlags, SendFlags, Shutdown, connect_unspec, getpeername, getsockname, recv, send, shutdown,
-    sockopt,
-};
+use rustix::net::{getpeername, getsockname, sockopt};
 
 /// The two ends of a connection as they are looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,90 +120,6 @@ pub fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Reads what is there; `None` when there is nothing now, 0 at the end.
-pub fn read(socket: impl AsFd, out: &mut [u8]) -> Result<Option<usize>, Errno> {
-    loop {
-        match recv(&socket, &mut *out, RecvFlags::DONTWAIT) {
-            Ok((_, count)) => return Ok(Some(count)),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
-/// Writes what there is room for; `None` when there is none now.
-pub fn write(socket: impl AsFd, bytes: &[u8]) -> Result<Option<usize>, Errno> {
-    loop {
-        match send(&socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Ok(count) => return Ok(Some(count)),
-            Err(Errno::INTR) => {}
-            Err(Errno::AGAIN) => return Ok(None),
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
-/// Ends both directions, whoever else holds a descriptor of the connection.
-pub fn end(socket: impl AsFd) {
-    // Fails only if the connection is gone already.
-    let _ = shutdown(socket, Shutdown::Both);
-}
-
-/// Ends what is sent, whoever else holds a descriptor of the connection.
-pub fn end_sending(socket: impl AsFd) {
-    // Fails only if the connection is gone already.
-    let _ = shutdown(socket, Shutdown::Write);
-}
-
-/// Whether the other end has acknowledged all that was written, the end too; also when the connection is gone, and where
-/// the kernel does not tell.
-pub fn has_taken_all(socket: impl AsFd) -> bool {
-    let socket = socket.as_fd();
-    let mut unacknowledged: libc::c_int = 0;
-    // SAFETY: TIOCOUTQ, which sockets call SIOCOUTQ, writes one int to the address that it is given: a local's.
-    let result =
-        unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut unacknowledged) };
-    result != 0 || unacknowledged == 0 || ends_of(socket).is_none()
-}
-
-/// Whether the other end sees a reset instead of an end, however the connection is dropped from now on, with the
-/// process too.
-pub fn will_reset(socket: impl AsFd, reset: bool) {
-    // Cannot fail on a socket.
-    let _ = sockopt::set_socket_linger(socket, reset.then_some(Duration::ZERO));
-}
-
-/// Resets it at once, whoever else holds a descriptor of the connection.
-pub fn reset(socket: impl AsFd) {
-    // Fails only if the connection is gone already.
-    let _ = connect_unspec(socket);
-}
-
-/// Bytes that were sent on a connection, as far as the kernel counts them; `None` where it does not
-/// (before Linux 4.19).
-pub fn sent_bytes(socket: impl AsFd) -> Option<u64> {
-    /// Offset of `tcpi_bytes_sent` in `struct tcp_info`, of include/uapi/linux/tcp.h.
-    const BYTES_SENT: usize = 200;
-    let mut info = [0u8; BYTES_SENT + 8];
-    let mut len = info.len() as libc::socklen_t;
-    // SAFETY: getsockopt writes at most `len` bytes to the address that it is given, and how many
-    // these were to that of `len`; both are of locals that are as large as said.
-    let result = unsafe {
-        libc::getsockopt(
-            socket.as_fd().as_raw_fd(),
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    if result != 0 || len as usize != info.len() {
-        return None;
-    }
-    info.last_chunk().copied().map(u64::from_ne_bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -241,7 +153,7 @@ mod tests {
         let address = listener.local_addr().unwrap();
         let reset = TcpStream::connect(address).unwrap();
         let (left, peer) = listener.accept().unwrap();
-        will_reset(&reset, true);
+        crate::socket::will_reset(&reset, true);
         drop(reset);
         // The next one with the same ends.
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();

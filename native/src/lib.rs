@@ -12,6 +12,7 @@
 //! - `process`  spawning, captured output, the stream's ring, groups
 //! - `procfs`   one pass over /proc
 //! - `caller`   a caller's connection, found among the process's own
+//! - `socket`   what is asked of a connection
 //! - `file`, `tar`  files and trees on their way in and out
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `tunnel`   a WebSocket relayed to a TCP port of the guest, and who may
@@ -31,6 +32,7 @@ pub mod process;
 pub mod procfs;
 pub mod reactor;
 pub mod scrub;
+pub mod socket;
 pub mod stderr;
 pub mod tar;
 pub mod tunnel;

@@ -3,11 +3,9 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
-use rustix::net::{Shutdown, shutdown};
-
 use super::failure::{Failure, LOST};
 use super::peers::{Awaited, is_steady};
-use crate::caller;
+use crate::socket;
 
 /// Most of a turn, in bytes.
 const TURN_BYTES: u64 = 1 << 20;
@@ -45,7 +43,7 @@ impl Body {
     /// Takes the rest of a body over. `None` where the connection cannot be told from one whose bytes are frames
     /// of HTTP/2, which begins with some of the server's.
     pub fn take(source: Source) -> Option<Self> {
-        if source.sent.is_some() && caller::sent_bytes(&source.caller) != source.sent {
+        if source.sent.is_some() && socket::sent_bytes(&source.caller) != source.sent {
             return None;
         }
         Some(Self {
@@ -94,16 +92,10 @@ impl Body {
     }
 }
 
-/// Makes everybody who reads the socket see the end of the body, once what has come is read.
-pub fn end_reading(socket: impl AsFd) {
-    // Fails only if the connection is gone already.
-    let _ = shutdown(socket, Shutdown::Read);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::Ends;
+    use crate::caller::{self, Ends};
     use crate::file::testing::connected;
     use std::io::Write;
 
@@ -117,7 +109,7 @@ mod tests {
         loop {
             let turn = body.turn(|socket, most| {
                 let mut piece = vec![0; most.min(100_000)];
-                let count = caller::read(socket, &mut piece).unwrap_or(Some(0));
+                let count = socket::read(socket, &mut piece).unwrap_or(Some(0));
                 bytes.extend_from_slice(&piece[..count.unwrap_or(0)]);
                 Ok(count)
             });
@@ -143,7 +135,7 @@ mod tests {
         assert_eq!(bytes, vec![7; 3 << 20]);
         let _caller = sending.join().unwrap();
         let mut next = [0; 9];
-        while caller::read(&accepted, &mut next) == Ok(None) {}
+        while socket::read(&accepted, &mut next) == Ok(None) {}
         assert_eq!(&next[..4], b"next");
     }
 

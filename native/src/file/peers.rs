@@ -13,7 +13,7 @@ use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 
-use crate::caller;
+use crate::socket;
 
 /// How often those that were sent all are looked at whose leaving was not seen.
 const ROUND: Duration = Duration::from_secs(5);
@@ -169,8 +169,8 @@ enum Seen {
 fn look_after(socket: &OwnedFd) -> Seen {
     let (mut discarded, mut bytes) = (0, [0; 4096]);
     while discarded < DISCARDED_BYTES {
-        match caller::read(socket, &mut bytes) {
-            Ok(Some(0)) if caller::has_taken_all(socket) => return Seen::Gone,
+        match socket::read(socket, &mut bytes) {
+            Ok(Some(0)) if socket::has_taken_all(socket) => return Seen::Gone,
             Ok(Some(0)) => return Seen::Taking,
             Ok(Some(count)) => discarded += count,
             Ok(None) => break,
@@ -203,7 +203,7 @@ impl Shared {
         let mut overdue = Vec::new();
         for (&number, Leaving(socket, had_all)) in &mut state.leaving {
             let is_gone = look_after(socket) == Seen::Gone;
-            let has_all = caller::has_taken_all(&**socket);
+            let has_all = socket::has_taken_all(&**socket);
             if is_gone || std::mem::replace(had_all, has_all) && has_all {
                 overdue.push(number);
             }
@@ -292,11 +292,11 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let socket = Arc::new(OwnedFd::from(listener.accept().unwrap().0));
-        while crate::caller::write(&socket, &[7; 1 << 16])
+        while crate::socket::write(&socket, &[7; 1 << 16])
             .unwrap()
             .is_some()
         {}
-        crate::caller::end_sending(&socket);
+        crate::socket::end_sending(&socket);
         let kept = Arc::downgrade(&socket);
         peers.see_off(socket);
         (caller, kept)

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::failure::{Failure, LOST};
 use super::peers::{Awaited, Peers, is_steady};
-use crate::caller;
+use crate::socket;
 
 /// Most of a turn, in bytes.
 const TURN_BYTES: u64 = 1 << 20;
@@ -28,10 +28,10 @@ impl Connection {
     /// server's hands.
     pub fn take(socket: OwnedFd, place: &Place) -> Option<Self> {
         // What waits for room in its window is not counted as sent.
-        if caller::sent_bytes(&socket) != Some(0) || !caller::has_taken_all(&socket) {
+        if socket::sent_bytes(&socket) != Some(0) || !socket::has_taken_all(&socket) {
             return None;
         }
-        caller::will_reset(&socket, true);
+        socket::will_reset(&socket, true);
         let socket = Arc::new(socket);
         *lock(place) = Some(Arc::clone(&socket));
         let place = Arc::clone(place);
@@ -48,8 +48,8 @@ impl Connection {
     pub fn end(self, peers: &Peers) {
         let mut place = lock(&self.place);
         if place.take().is_some() {
-            caller::will_reset(&self.socket, false);
-            caller::end_sending(&self.socket);
+            socket::will_reset(&self.socket, false);
+            socket::end_sending(&self.socket);
             peers.see_off(Arc::clone(&self.socket));
         }
     }
@@ -64,7 +64,7 @@ impl Drop for Connection {
 /// Resets the connection that is there, if an answer is being sent.
 pub fn give_up(place: &Place) {
     if let Some(socket) = lock(place).take() {
-        caller::reset(&socket);
+        socket::reset(&socket);
     }
 }
 
@@ -142,7 +142,7 @@ impl Queue {
                     continue;
                 }
                 Some(Part::Bytes(bytes, _)) => {
-                    let sent = caller::write(socket, &bytes[self.at..]).map_err(|_| lost())?;
+                    let sent = socket::write(socket, &bytes[self.at..]).map_err(|_| lost())?;
                     self.at += sent.unwrap_or(0);
                     sent
                 }
@@ -164,7 +164,7 @@ fn lost() -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::caller::Ends;
+    use crate::caller::{self, Ends};
     use crate::file::testing::connected;
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
@@ -243,7 +243,7 @@ mod tests {
         let (mut caller, accepted, ends) = connected();
         let connection = Connection::take(found(ends), &Place::default()).unwrap();
         let mut sent = 0;
-        while let Some(count) = caller::write(connection.socket(), &[7; 1 << 16]).unwrap() {
+        while let Some(count) = socket::write(connection.socket(), &[7; 1 << 16]).unwrap() {
             sent += count;
         }
         connection.end(&Peers::new().unwrap());
@@ -260,7 +260,7 @@ mod tests {
         let place = Place::default();
         let (mut caller, _accepted, ends) = connected();
         let connection = Connection::take(found(ends), &place).unwrap();
-        caller::write(connection.socket(), b"all").unwrap();
+        socket::write(connection.socket(), b"all").unwrap();
         connection.end(&Peers::new().unwrap());
         give_up(&place);
         let mut got = Vec::new();
@@ -268,7 +268,7 @@ mod tests {
         for give_up_first in [false, true] {
             let (mut caller, _accepted, ends) = connected();
             let connection = Connection::take(found(ends), &place).unwrap();
-            caller::write(connection.socket(), b"some").unwrap();
+            socket::write(connection.socket(), b"some").unwrap();
             if give_up_first {
                 give_up(&place);
                 connection.end(&Peers::new().unwrap());

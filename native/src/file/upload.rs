@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::io::Errno;
 
-use super::body::{Body, Source, Turn, end_reading};
+use super::body::{Body, Source, Turn};
 use super::crew::{Crew, Lane};
 use super::failure::{CANCELLED, Failure};
 use super::peers::{Awaited, Peers};
@@ -20,7 +20,7 @@ use super::target::Target;
 use super::ticket::Ticket;
 use super::write_all;
 use crate::abi::Lent;
-use crate::caller;
+use crate::socket;
 use crate::tar::spool::Spool;
 
 /// Read at a time, in bytes: what a processor's own cache holds.
@@ -100,7 +100,7 @@ impl Staged {
             piece.resize(PIECE_BYTES, 0);
             body.turn(|socket, most| {
                 let most = most.min(PIECE_BYTES);
-                let taken = caller::read(socket, &mut piece[..most]).unwrap_or(Some(0));
+                let taken = socket::read(socket, &mut piece[..most]).unwrap_or(Some(0));
                 if let Some(count @ 1..) = taken {
                     self.write(&piece[..count])?;
                 }
@@ -220,7 +220,7 @@ impl Upload {
                 }
                 Ok(Turn::Complete) => {
                     // Deno's server does not know that it was read, and would wait for it.
-                    end_reading(body.socket());
+                    socket::end_reading(body.socket());
                     upload.read_from(None);
                     ticket.end(Ok(body.length() as i64));
                 }
@@ -239,7 +239,7 @@ impl Upload {
         if let Some(socket) = socket
             && self.stopped.load(Ordering::Relaxed)
         {
-            end_reading(socket);
+            socket::end_reading(socket);
         }
     }
 
@@ -267,7 +267,7 @@ impl Upload {
     pub fn abort(&self, crew: &Crew, ticket: Ticket) {
         self.stopped.store(true, Ordering::Relaxed);
         if let Some(socket) = &*self.socket.lock().unwrap_or_else(PoisonError::into_inner) {
-            end_reading(socket);
+            socket::end_reading(socket);
         }
         if self.strand.clear() && !matches!(*self.strand.state(), State::Staged(_)) {
             return ticket.end(Ok(0));

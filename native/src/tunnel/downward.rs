@@ -4,7 +4,7 @@ use super::context::{Context, FRAME_BYTES};
 use super::frames::{HEAD_BYTES, binary_head};
 use super::noise::CHUNK_BYTES;
 use super::relay::{Downward, Relay, Stage};
-use crate::caller;
+use crate::socket;
 
 impl Relay {
     pub(super) fn may_read_guest(&self) -> bool {
@@ -29,7 +29,7 @@ impl Relay {
         let Some(guest) = &self.guest else { return };
         let mut buffer = std::mem::take(&mut ctx.input);
         // Room for the frame's head is left in front, so that both go out in one call.
-        let result = caller::read(&guest.socket, &mut buffer[HEAD_BYTES..][..FRAME_BYTES]);
+        let result = socket::read(&guest.socket, &mut buffer[HEAD_BYTES..][..FRAME_BYTES]);
         match result {
             Ok(None) => {}
             Ok(Some(0)) => self.guest_ended(ctx),

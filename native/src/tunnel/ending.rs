@@ -6,8 +6,7 @@ use rustix::io::Errno;
 use super::context::Context;
 use super::frames;
 use super::relay::{Downward, End, LOOK_NS, Relay, STALL_NS, Stage, Upward};
-use super::socket;
-use crate::caller;
+use crate::socket;
 
 /// From a close frame until its answer is given up, and from the end of what the guest is sent
 /// until its connection is, in nanoseconds.
@@ -182,7 +181,7 @@ impl Relay {
             return;
         }
         if no_more && guest.outbox.is_empty() && !guest.ended {
-            socket::end_writing(&guest.socket);
+            socket::end_sending(&guest.socket);
             guest.ended = true;
         }
         // When the daemon ends there is no time to wait for what the guest still has to say.
@@ -234,7 +233,7 @@ impl Relay {
             Upward::Ended if told => self.drop_caller(ctx),
             // It cannot be heard any more whether the caller answers: let it see the end.
             Upward::Blind if told && !caller.ended => {
-                socket::end_writing(&caller.socket);
+                socket::end_sending(&caller.socket);
                 caller.ended = true;
             }
             _ => {}
@@ -294,7 +293,7 @@ impl Relay {
             self.cut_short = true;
             match &self.guest {
                 Some(guest) if !matches!(self.stage, Stage::Dialling) => {
-                    caller::will_reset(&guest.socket, true);
+                    socket::will_reset(&guest.socket, true);
                 }
                 _ => self.reset_guest(ctx),
             }
@@ -304,7 +303,7 @@ impl Relay {
     fn reset_guest(&mut self, ctx: &mut Context) {
         if let Some(guest) = self.guest.take() {
             ctx.forget(&guest);
-            caller::will_reset(&guest.socket, true);
+            socket::will_reset(&guest.socket, true);
         }
         self.downward = Downward::Ended;
         self.guest_deadline = None;
@@ -322,7 +321,7 @@ impl Relay {
         if let Some(caller) = self.caller.take() {
             ctx.forget(&caller);
             // Somebody else may still hold a descriptor of it.
-            caller::end(&caller.socket);
+            socket::end(&caller.socket);
         }
         self.caller_deadline = None;
     }

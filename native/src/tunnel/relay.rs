@@ -109,7 +109,7 @@ pub(super) struct Progress(u64, usize);
 
 impl Side {
     pub(super) fn progress(&self) -> Progress {
-        let unacknowledged = socket::unacknowledged(&self.socket);
+        let unacknowledged = crate::socket::unacknowledged(&self.socket);
         Progress(self.outbox.taken(), unacknowledged)
     }
 

@@ -1,12 +1,11 @@
 //! The two sockets of a tunnel: the caller's and the guest's.
-#![allow(unsafe_code)]
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, Shutdown, SocketFlags, SocketType, shutdown, sockopt};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 
 use crate::caller::ends_of;
 
@@ -49,24 +48,6 @@ pub fn dialled(guest: impl AsFd) -> Result<(), Errno> {
         return Err(Errno::CONNREFUSED);
     }
     Ok(())
-}
-
-/// Says that nothing more will be sent.
-pub fn end_writing(socket: impl AsFd) {
-    // Fails only if the connection is gone already.
-    let _ = shutdown(socket, Shutdown::Write);
-}
-
-/// Bytes that were handed to the kernel and not yet acknowledged by the other end.
-pub fn unacknowledged(socket: impl AsFd) -> usize {
-    let mut count: libc::c_int = 0;
-    // SAFETY: TIOCOUTQ writes one int to the address that it is given; `count` is one.
-    let result = unsafe { libc::ioctl(socket.as_fd().as_raw_fd(), libc::TIOCOUTQ, &raw mut count) };
-    if result == 0 {
-        count.max(0) as usize
-    } else {
-        0
-    }
 }
 
 #[cfg(test)]

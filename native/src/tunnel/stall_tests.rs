@@ -128,7 +128,7 @@ impl Bench {
 }
 
 fn reset(stream: &TcpStream) {
-    crate::caller::will_reset(stream, true);
+    crate::socket::will_reset(stream, true);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::context::{Context, READ_BYTES};
 use super::frames::{self, Step, Violation};
 use super::noise::{MESSAGE_BYTES, respond};
 use super::relay::{End, Relay, Stage, Upward};
-use crate::caller;
+use crate::socket;
 
 impl Relay {
     pub(super) fn may_read_caller(&self) -> bool {
@@ -30,7 +30,7 @@ impl Relay {
         }
         let Some(caller) = &self.caller else { return };
         let mut buffer = std::mem::take(&mut ctx.input);
-        match caller::read(&caller.socket, &mut buffer[..READ_BYTES]) {
+        match socket::read(&caller.socket, &mut buffer[..READ_BYTES]) {
             Ok(None) => {}
             Ok(Some(0)) | Err(_) => self.caller_gone(ctx),
             Ok(Some(count)) => {
