@@ -1,6 +1,6 @@
-# Finds or installs the pinned Deno. Afterwards $tools/bin/deno is it.
+# Finds or installs Deno: the pinned one, or the one that GUESTD_DENO names. Afterwards $tools/bin/deno is it.
 
-deno_version=2.9.5
+deno_version=2.9.8
 deno=$tools/bin/deno
 
 # Everything that Deno caches stays in the checkout, so that an empty or read-only HOME will do.
@@ -11,18 +11,25 @@ unset RUST_BACKTRACE
 # The machine's own certificates count too: many a company signs its registry mirror itself.
 export DENO_TLS_CA_STORE=${DENO_TLS_CA_STORE:-system,mozilla}
 
-# deno_matches BINARY: it runs and is of the pinned minor version.
+# deno_matches BINARY: it runs, and is the pinned version or a later patch of it.
 deno_matches() {
   local version
   version=$(NO_COLOR=1 "$1" --version 2>/dev/null) || return 1
-  [[ $version == "deno ${deno_version%.*}."* ]]
+  [[ $version =~ ^deno\ ${deno_version%.*}\.([0-9]+)\  ]] && [ "${BASH_REMATCH[1]}" -ge "${deno_version##*.}" ]
 }
 
 # link_deno TARGET: a relative target is seen from $tools/bin.
 link_deno() {
   mkdir -p "$tools/bin"
   ln -sfn "$1" "$deno"
+  echo "$(wanted_deno)" >"$deno.wanted"
 }
+
+# What $deno has to be: the file that GUESTD_DENO names, whatever its version, or the pinned version.
+wanted_deno() { if [ -n "${GUESTD_DENO:-}" ]; then realpath "$GUESTD_DENO"; else echo "$deno_version"; fi; }
+
+# Costs no start of Deno, so that a build that is up to date stays quick.
+deno_is_wanted() { [ -x "$deno" ] && [ "$(cat "$deno.wanted" 2>/dev/null)" = "$(wanted_deno)" ]; }
 
 deno_from_npm() {
   local package=@deno/linux-$1-glibc
@@ -59,7 +66,12 @@ deno_from_pypi() {
 }
 
 ensure_deno() {
-  if [ -x "$deno" ] && deno_matches "$deno"; then return; fi
+  if deno_is_wanted; then return; fi
+  if [ -n "${GUESTD_DENO:-}" ]; then
+    "$GUESTD_DENO" --version >/dev/null 2>&1 || die "GUESTD_DENO names no deno that runs: $GUESTD_DENO"
+    link_deno "$(wanted_deno)"
+    return
+  fi
   [ "$(uname -s)" = Linux ] || die "guestd runs on Linux only, this is $(uname -s)"
   local arch on_path
   case $(uname -m) in
@@ -73,6 +85,6 @@ ensure_deno() {
       return
     fi
   done < <(type -aP deno)
-  deno_from_npm "$arch" || deno_from_pypi ||
-    die "Deno $deno_version is needed: put a deno ${deno_version%.*} on PATH, or npm or pip with their registry in reach"
+  deno_from_pypi || deno_from_npm "$arch" ||
+    die "Deno $deno_version is needed: put it on PATH, or pip or npm with a registry that has it, or name one in GUESTD_DENO"
 }

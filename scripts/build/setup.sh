@@ -52,7 +52,7 @@ build_bundle() {
   end_stamp bundle
 }
 
-up_to_date() { [ -x "$deno" ] && library_fresh && bundle_fresh; }
+up_to_date() { deno_is_wanted && library_fresh && bundle_fresh; }
 
 ensure_all() {
   ensure_deno

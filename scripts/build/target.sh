@@ -1,9 +1,9 @@
 # The daemon's parts for the architecture of a guest: deno, native library, compiled file.
 # Needs setup.sh and debian.sh.
 
-# What Rust and npm call an architecture.
+# What Rust and Python call an architecture.
 rust_target() { case $1 in amd64) echo x86_64-unknown-linux-gnu ;; arm64) echo aarch64-unknown-linux-gnu ;; esac; }
-npm_arch() { case $1 in amd64) echo x64 ;; arm64) echo arm64 ;; esac; }
+wheel_arch() { case $1 in amd64) echo x86_64 ;; arm64) echo aarch64 ;; esac; }
 
 # The processor that an ELF file is for, in Debian's words; nothing for any other file.
 elf_arch() {
@@ -28,8 +28,8 @@ parts() { if own_arch "$1"; then echo "$root/dist"; else echo "$root/dist/$1"; f
 library_for() { echo "$(parts "$1")/libguestd.so"; }
 compiled_file() { echo "$(parts "$1")/guestd"; }
 
-# Deno for a guest: this machine's where it is the very program that npm has, and not a script in its place, another
-# release or one for another C library; else npm's own.
+# Deno for a guest: this machine's where it is the very program that PyPI has, and not a script in its place, another
+# release or one for another C library; else PyPI's own.
 deno_for() {
   local own
   own=$(readlink -f "$deno")
@@ -100,20 +100,21 @@ cross_library() {
   end_stamp "library-$arch"
 }
 
-# Deno for a guest, from the same npm package that setup takes this machine's from. For another architecture it cannot
-# be run here, so npm is told to unpack it and not to look at the processor.
-npm_deno() {
-  local arch=$1 package to=$tools/deno-$1-$deno_version
-  package=@deno/linux-$(npm_arch "$arch")-glibc
+# Deno for a guest, from PyPI as setup takes this machine's. For another architecture it cannot be run here, so pip is told
+# which processor to choose a wheel for.
+pypi_deno() {
+  local arch=$1 pip to=$tools/deno-$1-$deno_version platform
+  platform=manylinux_2_27_$(wheel_arch "$arch")
   [ ! -x "$to/deno" ] || return 0
-  command -v npm >/dev/null || die "Deno for $arch comes from npm's package $package, and there is no npm"
-  say "fetching Deno $deno_version for $arch from npm's package $package (some 40 MB)"
+  find_pip || die "Deno for $arch comes from PyPI's package deno, and there is no pip"
+  say "fetching Deno $deno_version for $arch from PyPI's package deno (some 40 MB)"
   rm -rf "$tools/deno-$arch"*
   mkdir -p "$to.new"
-  (cd "$to.new" && quietly "$tools/log/npm.log" npm pack --silent --cache "$tools/npm-cache" \
-    "$package@$deno_version" && tar -xzf ./*.tgz --strip-components=1) ||
-    die "npm has not given $package $deno_version"
-  rm -rf "$tools/npm-cache" "$to.new"/*.tgz
+  quietly "$tools/log/pip.log" "${pip[@]}" install --target "$to.new/wheel" --platform "$platform" --only-binary=:all: \
+    --no-deps --no-cache-dir --disable-pip-version-check --quiet "deno==$deno_version" ||
+    die "PyPI has not given deno $deno_version for $platform"
+  mv "$to.new/wheel/bin/deno" "$to.new/deno"
+  rm -rf "$to.new/wheel"
   chmod +x "$to.new/deno"
   mv "$to.new" "$to"
 }
@@ -122,5 +123,5 @@ npm_deno() {
 ensure_library() { own_arch "$1" || cross_library "$1"; }
 ensure_parts() {
   ensure_library "$1"
-  [ -x "$(deno_for "$1")" ] || npm_deno "$1"
+  [ -x "$(deno_for "$1")" ] || pypi_deno "$1"
 }

@@ -42,7 +42,7 @@ class BuildRoot extends Scratch {
     for (const name of ["scripts", "image", "deno.json"]) {
       Deno.symlinkSync(`${ROOT}${name}`, this.join(name));
     }
-    this.program(".tools/bin/deno", "echo 'deno 2.9.5 (stable)'");
+    this.program(".tools/bin/deno", "echo 'deno 2.9.8 (stable)'");
   }
 
   /** Writes a file, and the directories above it. */
