@@ -1,43 +1,22 @@
-import type { Limits } from "./contract/limits.ts";
+import { type Limits, limitsBy } from "./contract/limits.ts";
 import { VERSION } from "./contract/version.ts";
-import type { LogLevel } from "./log.ts";
-import { formatListen, LIMIT_SETTINGS, type Setting, SETTINGS } from "./settings.ts";
+import {
+  allSettings,
+  formOf,
+  type Kinds,
+  limitSetting,
+  parseSetting,
+  type Setting,
+  SETTINGS,
+} from "./settings.ts";
 
-/** An address to listen on. */
-export interface ListenAddress {
-  /** Host name or address; IPv6 without brackets. */
-  readonly hostname: string;
-  /** TCP port; 0 lets the system choose. */
-  readonly port: number;
-}
-
-/** The daemon's settings. */
-export interface Config {
-  /** Where to listen. */
-  readonly listen: ListenAddress;
-  /** Where to listen when that is not told in a way that parses. */
-  readonly listenFallback: ListenAddress;
-  /** Path prefix of the hooks, without a slash at the end. */
-  readonly hookPrefix: string;
-  /** Name of the version header. */
-  readonly versionHeader: string;
-  /** Bytes that must stay free; 0 disables the guard. */
-  readonly diskReserveBytes: number;
-  /** Whether the guest's identity is repaired. */
-  readonly identityRepair: boolean;
-  /** Directory beneath which the identity is repaired. */
-  readonly identityRoot: string;
-  /** Variables that children inherit from the daemon. */
-  readonly inheritEnv: readonly string[];
-  /** Absolute path of the directory for spooled output. */
-  readonly spoolDir: string;
-  /** Seconds that requests in flight may take at the end. */
-  readonly drainSecs: number;
-  /** Lowest level that is logged. */
-  readonly logLevel: LogLevel;
-  /** Limits in force. */
-  readonly limits: Limits;
-}
+/** The value of each setting, and the limits in force. */
+export type Config =
+  & { readonly [K in keyof typeof SETTINGS]: Kinds[(typeof SETTINGS)[K]["kind"]] }
+  & {
+    /** Limits in force. */
+    readonly limits: Limits;
+  };
 
 /** A configuration and what was wrong with the environment. */
 export interface ReadConfig {
@@ -48,80 +27,64 @@ export interface ReadConfig {
 }
 
 /**
- * Makes the configuration from the environment. What does not parse keeps its default and gives a
- * warning.
+ * Makes the configuration from the environment. What does not parse keeps its default and gives a warning; the default
+ * of the address is `listenDefault`, whose host is also that of an address without one. Throws when that is no address
+ * with a host.
  */
-export function readConfig(env: (name: string) => string | undefined): ReadConfig {
+export function readConfig(
+  env: (name: string) => string | undefined,
+  listenDefault: string = SETTINGS.listen.fallback,
+): ReadConfig {
   const warnings: string[] = [];
 
-  function read<T>(setting: Setting<T>, instead = setting.fallback): T {
-    const given = env(setting.variable);
+  function read<K extends keyof Kinds>(
+    setting: Setting & { readonly kind: K },
+    fallback = setting.fallback,
+  ): Kinds[K] {
+    const given = env(setting.variable) ?? "";
     // Set to nothing is as good as not set.
-    const parsed = given === undefined || given === "" ? undefined : setting.parse(given);
+    const parsed = given === "" ? undefined : parseSetting(setting, given);
     if (parsed !== undefined) return parsed;
-    if (given !== undefined && given !== "") {
-      const { variable, form } = setting;
+    if (given !== "") {
+      const instead = fallback || "none";
       warnings.push(
-        `${variable} must be ${form}; the default stays in force: ${instead || "none"}`,
+        `${setting.variable} must be ${formOf(setting)}; the default stays in force: ${instead}`,
       );
     }
-    const fallback = setting.parse(instead);
-    if (fallback === undefined) {
+    const value = parseSetting(setting, fallback);
+    if (value === undefined) {
       throw new Error(`Cannot use the default of ${setting.variable}: it does not parse`);
     }
-    return fallback;
+    return value;
   }
 
-  const listenFallback = read(SETTINGS.listenFallback);
-  const config: Config = {
-    listen: read(SETTINGS.listen, formatListen(listenFallback)),
-    listenFallback,
-    hookPrefix: read(SETTINGS.hookPrefix),
-    versionHeader: read(SETTINGS.versionHeader),
-    diskReserveBytes: read(SETTINGS.diskReserveBytes),
-    identityRepair: read(SETTINGS.identityRepair),
-    identityRoot: read(SETTINGS.identityRoot),
-    inheritEnv: read(SETTINGS.inheritEnv),
-    spoolDir: read(SETTINGS.spoolDir),
-    drainSecs: read(SETTINGS.drainSecs),
-    logLevel: read(SETTINGS.logLevel),
-    limits: {
-      max_body_bytes: read(LIMIT_SETTINGS.max_body_bytes),
-      max_output_bytes: read(LIMIT_SETTINGS.max_output_bytes),
-      max_stdin_write_bytes: read(LIMIT_SETTINGS.max_stdin_write_bytes),
-      stdin_write_timeout_secs: read(LIMIT_SETTINGS.stdin_write_timeout_secs),
-      max_tar_members: read(LIMIT_SETTINGS.max_tar_members),
-      max_tar_bytes: read(LIMIT_SETTINGS.max_tar_bytes),
-      stream_replay_bytes: read(LIMIT_SETTINGS.stream_replay_bytes),
-      sse_keepalive_secs: read(LIMIT_SETTINGS.sse_keepalive_secs),
-      output_linger_secs: read(LIMIT_SETTINGS.output_linger_secs),
-      exec_ttl_secs: read(LIMIT_SETTINGS.exec_ttl_secs),
-      kill_grace_secs: read(LIMIT_SETTINGS.kill_grace_secs),
-      max_drain_bytes: read(LIMIT_SETTINGS.max_drain_bytes),
-    },
+  const { hostname } = parseSetting(SETTINGS.listen, listenDefault) ?? {};
+  if (!hostname) throw new Error("Cannot listen there by default: no address with a host");
+  const listen = read(SETTINGS.listen, listenDefault);
+  const others = Object.entries(SETTINGS).filter(([key]) => key !== "listen");
+  const config = {
+    listen: { ...listen, hostname: listen.hostname || hostname },
+    ...Object.fromEntries(others.map(([key, setting]) => [key, read(setting)])),
+    limits: limitsBy((name, row) => read(limitSetting(name, row)) as number),
   };
-  return { config, warnings };
+  return { config: config as Config, warnings };
 }
 
 /** What `guestd --help` prints. */
-export function helpText(): string {
+export function helpText(listenDefault: string = SETTINGS.listen.fallback): string {
   const rows = allSettings().map(({ variable, fallback, purpose }) =>
-    `  ${variable}=${fallback}\n      ${purpose}`
+    `  ${variable}=${variable === SETTINGS.listen.variable ? listenDefault : fallback}\n` +
+    `      ${purpose.replaceAll("`", "")}`
   );
   return [
     `guestd ${VERSION}: guest execution daemon`,
     "",
-    "Usage: guestd [--version | --help | --print-schema]",
+    "Usage: guestd [--listen-default HOST:PORT] [--version | --help | --print-schema]",
     "",
     "Without an option it serves until it is terminated. Settings come from the environment,",
     "shown here with their defaults; a value that does not parse is logged and the default kept:",
     "",
     ...rows,
-    "  GUESTD_LIBRARY=\n      Path of the native library; without it the one beside the bundle.",
     "",
   ].join("\n");
-}
-
-function allSettings(): readonly Setting<unknown>[] {
-  return [...Object.values(SETTINGS), ...Object.values(LIMIT_SETTINGS)];
 }

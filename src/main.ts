@@ -9,10 +9,11 @@ const env = (name: string): string | undefined => Deno.env.get(name);
 
 /** Runs `guestd` with its arguments and gives the exit code. */
 async function main(args: readonly string[]): Promise<number> {
-  const { config, warnings } = readConfig(env);
-  const [option, ...more] = args;
+  const listenDefault = args[0] === "--listen-default" ? args[1] ?? "" : undefined;
+  const [option, ...more] = listenDefault === undefined ? args : args.slice(2);
+  const { config, warnings } = readConfig(env, listenDefault);
   if (option === "--version" && more.length === 0) return print(VERSION);
-  if (option === "--help" && more.length === 0) return print(helpText().trimEnd());
+  if (option === "--help" && more.length === 0) return print(helpText(listenDefault).trimEnd());
   if (option === "--print-schema" && more.length === 0) {
     return print(encodeJson(schemaDocument(config)));
   }
@@ -22,7 +23,8 @@ async function main(args: readonly string[]): Promise<number> {
   }
   const log = new Log(config.logLevel);
   for (const warning of warnings) log.warn(warning);
-  return await serve(new Daemon({ config, library: libraryPath(), log, env }), log);
+  const library = config.library || new URL("./libguestd.so", import.meta.url);
+  return await serve(new Daemon({ config, library, log, env }), log);
 }
 
 async function serve(daemon: Daemon, log: Log): Promise<number> {
@@ -49,11 +51,6 @@ async function serve(daemon: Daemon, log: Log): Promise<number> {
 
 function kindOf(error: unknown): string {
   return error instanceof Error ? error.name : typeof error;
-}
-
-/** The native library lies beside the bundle, unless the environment says otherwise. */
-function libraryPath(): string | URL {
-  return env("GUESTD_LIBRARY") ?? new URL("./libguestd.so", import.meta.url);
 }
 
 async function print(text: string): Promise<number> {

@@ -1,233 +1,189 @@
-import type { Config, ListenAddress } from "./config.ts";
-import { DEFAULT_LIMITS, type Limits } from "./contract/limits.ts";
+import { type LimitRow, LIMITS } from "./contract/limits.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 
-/** One variable of the environment. */
-export interface Setting<T> {
-  /** Its name. */
-  readonly variable: string;
-  /** The default, as one would write it; it parses. */
-  readonly fallback: string;
-  /** What a value has to be, as the end of "must be". */
-  readonly form: string;
-  /** What it is for, in one line. */
-  readonly purpose: string;
-  /** What `text` stands for; undefined when it does not parse. */
-  readonly parse: (text: string) => T | undefined;
+/** An address to listen on. */
+export interface ListenAddress {
+  /** Host name or address; IPv6 without brackets, nothing where none was told. */
+  readonly hostname: string;
+  /** TCP port; 0 lets the system choose. */
+  readonly port: number;
 }
 
-/** A setting for each field of the configuration but the limits. */
-export type Settings = { readonly [K in keyof Omit<Config, "limits">]: Setting<Config[K]> };
+/** What the values of a setting stand for, by the kind of the setting. */
+export interface Kinds {
+  /** Where to listen. */
+  readonly address: ListenAddress;
+  /** A path in a URL, without a slash at its end. */
+  readonly prefix: string;
+  /** The name of a header. */
+  readonly header: string;
+  /** A whole number. */
+  readonly integer: number;
+  /** A number of seconds, fractions included. */
+  readonly seconds: number;
+  /** Whether something is on. */
+  readonly switch: boolean;
+  /** An absolute path. */
+  readonly path: string;
+  /** A path, as it is. */
+  readonly file: string;
+  /** Names of variables. */
+  readonly names: readonly string[];
+  /** A level of the log. */
+  readonly level: LogLevel;
+}
 
-/** A setting for each limit. */
-export type LimitSettings = { readonly [K in keyof Limits]: Setting<Limits[K]> };
+/** One variable of the environment. */
+export interface Setting {
+  /** Its name. */
+  readonly variable: string;
+  /** How its value is read. */
+  readonly kind: keyof Kinds;
+  /** The default, as one would write it. */
+  readonly fallback: string;
+  /** The smallest and the largest value of a number. */
+  readonly range?: readonly [number, number];
+  /** What it is for, in one line. */
+  readonly purpose: string;
+}
 
-const GIB = 1024 ** 3;
-/** What is held in memory, and handed to the native core as a 32-bit length. */
-const MAX_HELD_BYTES = GIB / 4;
-/** Timers of JavaScript overflow beyond 2^31 milliseconds. */
-const MAX_SECS = 2_000_000;
-/** Where no time at all would make no sense. */
-const SHORTEST_SECS = 0.001;
-
-/** All settings but the limits. */
-export const SETTINGS: Settings = {
-  listenFallback: {
-    variable: "GUESTD_LISTEN_FALLBACK",
-    fallback: "0.0.0.0:9000",
-    form: "host:port, [ipv6]:port, :port or port",
-    purpose: "Address where `GUESTD_LISTEN` is not set or does not parse.",
-    parse: parseListen,
-  },
+/**
+ * All settings but the limits, which have a table of their own in the contract: environment, help and documents come
+ * from these two.
+ */
+export const SETTINGS = {
   listen: {
     variable: "GUESTD_LISTEN",
+    kind: "address",
     fallback: "0.0.0.0:9000",
-    form: "host:port, [ipv6]:port, :port or port",
     purpose: "Address to listen on; port 0 lets the system choose.",
-    parse: parseListen,
   },
   hookPrefix: {
     variable: "GUESTD_HOOK_PREFIX",
+    kind: "prefix",
     fallback: "/platform/runtime/v1",
-    form: "an absolute path of plain segments",
     purpose: "Path prefix of the platform's lifecycle hooks.",
-    parse: parsePrefix,
   },
   versionHeader: {
     variable: "GUESTD_VERSION_HEADER",
+    kind: "header",
     fallback: "service-version",
-    form: "a header name that means nothing else",
-    purpose: "Name of the header that carries the daemon's version.",
-    parse: parseHeaderName,
+    purpose: "Name of the header that carries the daemon's version on every answer.",
   },
-  diskReserveBytes: bytes(
-    "GUESTD_DISK_RESERVE_BYTES",
-    GIB / 4,
-    [0, Number.MAX_SAFE_INTEGER],
-    "Bytes that must stay free on a disk that is written to; 0 disables the guard.",
-  ),
+  diskReserveBytes: {
+    variable: "GUESTD_DISK_RESERVE_BYTES",
+    kind: "integer",
+    fallback: "268435456",
+    range: [0, Number.MAX_SAFE_INTEGER],
+    purpose: "Bytes that must stay free on a disk that is written to; 0 disables the guard.",
+  },
   identityRepair: {
     variable: "GUESTD_IDENTITY_REPAIR",
+    kind: "switch",
     fallback: "off",
-    form: "on or off",
-    purpose: "Whether machine id, boot id and random seed are made anew; for images only.",
-    parse: (text) => text === "on" ? true : text === "off" ? false : undefined,
+    purpose: "`on` makes machine id, boot id and random seed anew; for images only.",
   },
   identityRoot: {
     variable: "GUESTD_IDENTITY_ROOT",
+    kind: "path",
     fallback: "/",
-    form: "an absolute path",
-    purpose: "Directory beneath which the identity is repaired; another than / is for tests.",
-    parse: parseAbsolute,
+    purpose: "Directory beneath which the identity is repaired; another than `/` is for tests.",
   },
   inheritEnv: {
     variable: "GUESTD_INHERIT_ENV",
+    kind: "names",
     fallback: "",
-    form: "names joined by commas",
     purpose: "Names, joined by commas, of the daemon's own variables that commands inherit.",
-    parse: parseNames,
   },
   spoolDir: {
     variable: "GUESTD_SPOOL_DIR",
+    kind: "path",
     fallback: "/var/tmp",
-    form: "an absolute path",
     purpose: "Directory for unacked output beyond 64 MiB in all.",
-    parse: parseAbsolute,
   },
-  drainSecs: seconds(
-    "GUESTD_DRAIN_SECS",
-    5,
-    0,
-    "Seconds that requests in flight may take at the end.",
-  ),
+  drainSecs: {
+    variable: "GUESTD_DRAIN_SECS",
+    kind: "seconds",
+    fallback: "5",
+    range: [0, 2_000_000],
+    purpose: "Seconds that requests in flight may take at the end.",
+  },
   logLevel: {
     variable: "GUESTD_LOG",
+    kind: "level",
     fallback: "info",
-    form: `one of ${LOG_LEVELS.join(", ")}`,
-    purpose: `Lowest level that is logged: ${LOG_LEVELS.join(", ")}.`,
-    parse: (text): LogLevel | undefined => LOG_LEVELS.find((level) => level === text),
+    purpose: "Lowest level that is logged: `debug`, `info`, `warn`, `error`.",
   },
+  library: {
+    variable: "GUESTD_LIBRARY",
+    kind: "file",
+    fallback: "",
+    purpose: "Path of the native library; without it the one beside the bundle.",
+  },
+} as const satisfies Record<string, Setting>;
+
+/** The setting of a limit: `GUESTD_` and the limit's name in capitals. */
+export function limitSetting(name: string, { value, range, purpose }: LimitRow): Setting {
+  const kind = name.endsWith("_secs") ? "seconds" : "integer";
+  const variable = `GUESTD_${name.toUpperCase()}`;
+  return { variable, kind, fallback: String(value), range, purpose };
+}
+
+/** All settings, those of the limits last. */
+export function allSettings(): readonly Setting[] {
+  const limits = Object.entries(LIMITS).map(([name, row]) => limitSetting(name, row));
+  return [...Object.values(SETTINGS), ...limits];
+}
+
+/** What `text` stands for as a value of `setting`; undefined when it does not parse. */
+export function parseSetting<K extends keyof Kinds>(
+  setting: Setting & { readonly kind: K },
+  text: string,
+): Kinds[K] | undefined {
+  const value = PARSERS[setting.kind](text);
+  if (typeof value !== "number" || setting.range === undefined) return value;
+  const [least, most] = setting.range;
+  return value >= least && value <= most ? value : undefined;
+}
+
+/** What a value of `setting` has to be, as the end of "must be". */
+export function formOf({ kind, range: [least, most] = [0, 0] }: Setting): string {
+  const bounds = `from ${least} to ${most}`;
+  return `${FORMS[kind]}${kind === "integer" || kind === "seconds" ? ` ${bounds}` : ""}`;
+}
+
+const FORMS: { readonly [K in keyof Kinds]: string } = {
+  address: "host:port, [ipv6]:port, :port or port",
+  prefix: "an absolute path of plain segments",
+  header: "a header name that means nothing else",
+  integer: "an integer",
+  seconds: "a number of seconds",
+  switch: "on or off",
+  path: "an absolute path",
+  file: "a path",
+  names: "names joined by commas",
+  level: `one of ${LOG_LEVELS.join(", ")}`,
 };
 
-/** All limits, in the order of the protocol. */
-export const LIMIT_SETTINGS: LimitSettings = {
-  max_body_bytes: limitBytes(
-    "max_body_bytes",
-    [1, Number.MAX_SAFE_INTEGER],
-    "Bytes of a request body: start, file write, tar upload.",
-  ),
-  max_output_bytes: limitBytes(
-    "max_output_bytes",
-    [1, MAX_HELD_BYTES],
-    "Bytes captured of each output stream of a command.",
-  ),
-  max_stdin_write_bytes: limitBytes(
-    "max_stdin_write_bytes",
-    [1, MAX_HELD_BYTES],
-    "Bytes of one decoded stdin write.",
-  ),
-  stdin_write_timeout_secs: limitSeconds(
-    "stdin_write_timeout_secs",
-    SHORTEST_SECS,
-    "Seconds that a stdin write may wait for the child to read.",
-  ),
-  max_tar_members: limitBytes("max_tar_members", [1, 0xffff_ffff], "Members of a tar archive."),
-  max_tar_bytes: limitBytes(
-    "max_tar_bytes",
-    [1, Number.MAX_SAFE_INTEGER],
-    "Bytes of a tar archive.",
-  ),
-  stream_replay_bytes: limitBytes(
-    "stream_replay_bytes",
-    [1, MAX_HELD_BYTES],
-    "Bytes of output that a stream can replay.",
-  ),
-  sse_keepalive_secs: limitSeconds(
-    "sse_keepalive_secs",
-    SHORTEST_SECS,
-    "Seconds without an event after which a stream sends a keepalive.",
-  ),
-  output_linger_secs: limitSeconds(
-    "output_linger_secs",
-    0,
-    "Seconds that output pipes may stay open after a command's exit.",
-  ),
-  exec_ttl_secs: limitSeconds("exec_ttl_secs", 0, "Seconds that an acked exec is kept."),
-  kill_grace_secs: limitSeconds("kill_grace_secs", 0, "Seconds between SIGTERM and SIGKILL."),
-  max_drain_bytes: limitBytes(
-    "max_drain_bytes",
-    [0, Number.MAX_SAFE_INTEGER],
-    "Bytes that a refused request may still send for its connection to be kept.",
-  ),
+const PARSERS: { readonly [K in keyof Kinds]: (text: string) => Kinds[K] | undefined } = {
+  address: parseAddress,
+  prefix: parsePrefix,
+  header: parseHeaderName,
+  integer: (text) => /^[0-9]{1,16}$/.test(text) ? Number(text) : undefined,
+  seconds: (text) => /^[0-9]{1,10}(?:\.[0-9]{1,9})?$/.test(text) ? Number(text) : undefined,
+  switch: (text) => text === "on" ? true : text === "off" ? false : undefined,
+  path: (text) => text.startsWith("/") && !text.includes("\0") ? text : undefined,
+  file: (text) => text,
+  names: parseNames,
+  level: (text) => LOG_LEVELS.find((level) => level === text),
 };
 
-function limitBytes(
-  key: keyof Limits,
-  range: readonly [number, number],
-  purpose: string,
-): Setting<number> {
-  return bytes(variableOf(key), DEFAULT_LIMITS[key], range, purpose);
-}
-
-function limitSeconds(key: keyof Limits, minimum: number, purpose: string): Setting<number> {
-  return seconds(variableOf(key), DEFAULT_LIMITS[key], minimum, purpose);
-}
-
-function variableOf(key: keyof Limits): string {
-  return `GUESTD_${key.toUpperCase()}`;
-}
-
-function bytes(
-  variable: string,
-  fallback: number,
-  [minimum, maximum]: readonly [number, number],
-  purpose: string,
-): Setting<number> {
-  return {
-    variable,
-    fallback: `${fallback}`,
-    form: `an integer from ${minimum} to ${maximum}`,
-    purpose,
-    parse(text: string): number | undefined {
-      if (!/^[0-9]{1,16}$/.test(text)) return undefined;
-      const value = Number(text);
-      return value >= minimum && value <= maximum ? value : undefined;
-    },
-  };
-}
-
-function seconds(
-  variable: string,
-  fallback: number,
-  minimum: number,
-  purpose: string,
-): Setting<number> {
-  return {
-    variable,
-    fallback: `${fallback}`,
-    form: `a number of seconds from ${minimum} to ${MAX_SECS}`,
-    purpose,
-    parse(text: string): number | undefined {
-      if (!/^[0-9]{1,10}(?:\.[0-9]{1,9})?$/.test(text)) return undefined;
-      const value = Number(text);
-      return value >= minimum && value <= MAX_SECS ? value : undefined;
-    },
-  };
-}
-
-function parseAbsolute(text: string): string | undefined {
-  return text.startsWith("/") && !text.includes("\0") ? text : undefined;
-}
-
-function parseListen(text: string): ListenAddress | undefined {
+function parseAddress(text: string): ListenAddress | undefined {
   const match = /^(?:(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._]*):)?([0-9]{1,5})$/.exec(text);
   if (match === null || Number(match[2]) > 65535) return undefined;
   const host = match[1] ?? "";
   if (host !== "" && !isHost(host)) return undefined;
-  return {
-    hostname: host === "" ? "0.0.0.0" : host.replace(/^\[(.*)\]$/, "$1"),
-    port: Number(match[2]),
-  };
+  return { hostname: host.replace(/^\[(.*)\]$/, "$1"), port: Number(match[2]) };
 }
 
 /** Whether numbers are an address, and brackets hold one; a name is taken as it is. */
@@ -236,11 +192,6 @@ function isHost(host: string): boolean {
   const url = URL.parse(`http://${host}/`);
   // A URL writes a short address in full; here it must be written so.
   return url !== null && (host.startsWith("[") || url.hostname === host);
-}
-
-/** An address as one would write it, so that it parses. */
-export function formatListen({ hostname, port }: ListenAddress): string {
-  return hostname.includes(":") ? `[${hostname}]:${port}` : `${hostname}:${port}`;
 }
 
 function parsePrefix(text: string): string | undefined {

@@ -10,11 +10,11 @@ no_identity_repair() {
 command_run() {
   set_up
   no_identity_repair
-  # Also for an address that does not parse: a slip must not open this machine to its network.
-  export GUESTD_LISTEN_FALLBACK=127.0.0.1:9000
   # Commands that name no directory start in the daemon's: here, the caller's.
   cd "$caller_directory"
-  exec "$root/scripts/guestd" "$@"
+  # By default on loopback, also for an address that does not parse or names no host: a slip must not open this machine
+  # to its network.
+  exec "$root/scripts/guestd" --listen-default 127.0.0.1:9000 "$@"
 }
 
 command_demo() {

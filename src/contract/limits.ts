@@ -1,46 +1,92 @@
-/**
- * The limits of the protocol under their wire names; the schema document publishes the values in
- * force.
- */
-export interface Limits {
-  /** Bytes of a request body: exec start, file write, tar upload on the wire. */
-  readonly max_body_bytes: number;
-  /** Bytes captured of each output stream; what goes beyond sets `truncated`. */
-  readonly max_output_bytes: number;
-  /** Bytes of one decoded stdin write. */
-  readonly max_stdin_write_bytes: number;
-  /** Seconds that a stdin write may wait for the child to read. */
-  readonly stdin_write_timeout_secs: number;
-  /** Members of a tar archive, in both directions. */
-  readonly max_tar_members: number;
-  /** Bytes of a tar archive, in both directions. */
-  readonly max_tar_bytes: number;
-  /** Bytes of the replay window of an output stream. */
-  readonly stream_replay_bytes: number;
-  /** Seconds without an event after which a stream sends a keepalive. */
-  readonly sse_keepalive_secs: number;
-  /** Seconds that output pipes may stay open after the exit of the child. */
-  readonly output_linger_secs: number;
-  /** Seconds that an acked exec is kept. */
-  readonly exec_ttl_secs: number;
-  /** Seconds between SIGTERM and SIGKILL. */
-  readonly kill_grace_secs: number;
-  /** Bytes that a refused request may still send for its connection to be kept. */
-  readonly max_drain_bytes: number;
+/** One limit of the protocol. */
+export interface LimitRow {
+  /** Its value in a daemon that was not told otherwise. */
+  readonly value: number;
+  /** The smallest and the largest value that it can be given. */
+  readonly range: readonly [number, number];
+  /** What it limits, in one sentence that names its unit. */
+  readonly purpose: string;
 }
 
-/** The limits of a daemon that was not told otherwise, in the order of the protocol. */
-export const DEFAULT_LIMITS: Limits = {
-  max_body_bytes: 536_870_912,
-  max_output_bytes: 8_388_608,
-  max_stdin_write_bytes: 1_048_576,
-  stdin_write_timeout_secs: 5,
-  max_tar_members: 100_000,
-  max_tar_bytes: 8_589_934_592,
-  stream_replay_bytes: 1_048_576,
-  sse_keepalive_secs: 15,
-  output_linger_secs: 5,
-  exec_ttl_secs: 900,
-  kill_grace_secs: 10,
-  max_drain_bytes: 65_536,
-};
+/** 256 MiB: what is held in memory, and handed to the native core as a 32-bit length. */
+const MAX_HELD_BYTES = 0x1000_0000;
+/** JavaScript's timers overflow beyond 2^31 milliseconds. */
+const MAX_SECS = 2_000_000;
+/** Seconds, where no time at all would make no sense. */
+const SHORTEST_SECS = 0.001;
+
+/** All limits under their wire names, in the order of the protocol; `_secs` may have fractions. */
+export const LIMITS = {
+  max_body_bytes: {
+    value: 536_870_912,
+    range: [1, Number.MAX_SAFE_INTEGER],
+    purpose: "Bytes of a request body: start, file write, tar upload.",
+  },
+  max_output_bytes: {
+    value: 8_388_608,
+    range: [1, MAX_HELD_BYTES],
+    purpose: "Bytes captured of each output stream of a command; more sets `truncated`.",
+  },
+  max_stdin_write_bytes: {
+    value: 1_048_576,
+    range: [1, MAX_HELD_BYTES],
+    purpose: "Bytes of one decoded stdin write.",
+  },
+  stdin_write_timeout_secs: {
+    value: 5,
+    range: [SHORTEST_SECS, MAX_SECS],
+    purpose: "Seconds that a stdin write may wait for the child to read.",
+  },
+  max_tar_members: {
+    value: 100_000,
+    range: [1, 0xffff_ffff],
+    purpose: "Members of a tar archive, in both directions.",
+  },
+  max_tar_bytes: {
+    value: 8_589_934_592,
+    range: [1, Number.MAX_SAFE_INTEGER],
+    purpose: "Bytes of a tar archive, in both directions.",
+  },
+  stream_replay_bytes: {
+    value: 1_048_576,
+    range: [1, MAX_HELD_BYTES],
+    purpose: "Bytes of output that a stream can replay.",
+  },
+  sse_keepalive_secs: {
+    value: 15,
+    range: [SHORTEST_SECS, MAX_SECS],
+    purpose: "Seconds without an event after which a stream sends a keepalive.",
+  },
+  output_linger_secs: {
+    value: 5,
+    range: [0, MAX_SECS],
+    purpose: "Seconds that output pipes may stay open after a command's exit.",
+  },
+  exec_ttl_secs: {
+    value: 900,
+    range: [0, MAX_SECS],
+    purpose: "Seconds that an acked exec is kept.",
+  },
+  kill_grace_secs: {
+    value: 10,
+    range: [0, MAX_SECS],
+    purpose: "Seconds between SIGTERM and SIGKILL.",
+  },
+  max_drain_bytes: {
+    value: 65_536,
+    range: [0, Number.MAX_SAFE_INTEGER],
+    purpose: "Bytes that a refused request may still send for its connection to be kept.",
+  },
+} as const satisfies Record<string, LimitRow>;
+
+/** Values of the limits; the schema document publishes those in force. */
+export type Limits = { readonly [K in keyof typeof LIMITS]: number };
+
+/** The values of a daemon that was not told otherwise. */
+export const DEFAULT_LIMITS: Limits = limitsBy((_name, { value }) => value);
+
+/** A value for each limit. */
+export function limitsBy(valueOf: (name: string, row: LimitRow) => number): Limits {
+  const values = Object.entries(LIMITS).map(([name, row]) => [name, valueOf(name, row)]);
+  return Object.fromEntries(values) as Limits;
+}

@@ -1,4 +1,4 @@
-import type { ListenAddress } from "../config.ts";
+import type { ListenAddress } from "../settings.ts";
 import type { Log } from "../log.ts";
 import type { Router } from "./router.ts";
 

@@ -41,11 +41,28 @@ Deno.test("GUESTD_LOG is the lowest level that is logged", async () => {
 });
 
 Deno.test("unknown arguments are one sentence and exit code 2, and nothing is started", async () => {
-  for (const args of [["--nonsense"], ["--version", "more"], ["x"]]) {
+  for (
+    const args of [["--nonsense"], ["--version", "more"], ["x"], [
+      "--listen-default",
+      "[::1]:0",
+      "x",
+    ]]
+  ) {
     const { code, stdout, stderr } = await runOnce(args);
     deepStrictEqual([code, stdout], [2, ""]);
     match(stderr, /^guestd: [^\n]+\n$/);
   }
+});
+
+Deno.test("a default of the address that names no host is refused, for it might open the machine", async () => {
+  for (const listenDefault of [[], ["9000"], ["nonsense"]]) {
+    const { code, stderr } = await runOnce(["--listen-default", ...listenDefault]);
+    strictEqual(code, 1);
+    match(stderr, /Cannot listen there by default/);
+  }
+  const { code, stdout } = await runOnce(["--listen-default", "127.0.0.1:0", "--help"]);
+  strictEqual(code, 0);
+  match(stdout, /^ {2}GUESTD_LISTEN=127\.0\.0\.1:0$/m);
 });
 
 Deno.test("a kill grace of 0 is SIGKILL at once", async () => {

@@ -24,16 +24,15 @@ const HEIGHTS: ReadonlyMap<string, number> = new Map([
   ["tunnel", 5],
   ["guest", 5],
   ["native", 4],
-  ["config", 2],
+  ["config", 3],
+  ["settings", 2],
   ["log", 1],
   ["contract", 0],
 ]);
 
 /** `src/http/routes/exec.ts` and `src/daemon.ts` lie in `http` and `daemon`. */
 export function placeOf(path: string): string {
-  const name = (path.split("/")[1] ?? "").replace(/\.ts$/, "");
-  // The table that the configuration is read by.
-  return name === "settings" ? "config" : name;
+  return (path.split("/")[1] ?? "").replace(/\.ts$/, "");
 }
 
 /** A sentence for each import that points the wrong way, and for each place that has no height. */

@@ -1,8 +1,8 @@
-import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
 import { type Config, helpText, readConfig } from "../../src/config.ts";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
 import { VERSION } from "../../src/contract/version.ts";
-import { LIMIT_SETTINGS, SETTINGS } from "../../src/settings.ts";
+import { allSettings } from "../../src/settings.ts";
 
 /** Reads a configuration of `variables` that must be fine. */
 function read(variables: Record<string, string> = {}): Config {
@@ -13,7 +13,6 @@ function read(variables: Record<string, string> = {}): Config {
 
 const DEFAULTS: Config = {
   listen: { hostname: "0.0.0.0", port: 9000 },
-  listenFallback: { hostname: "0.0.0.0", port: 9000 },
   hookPrefix: "/platform/runtime/v1",
   versionHeader: "service-version",
   diskReserveBytes: 268_435_456,
@@ -23,6 +22,7 @@ const DEFAULTS: Config = {
   spoolDir: "/var/tmp",
   drainSecs: 5,
   logLevel: "info",
+  library: "",
   limits: DEFAULT_LIMITS,
 };
 
@@ -45,16 +45,24 @@ Deno.test("an address is host:port, [ipv6]:port, :port or port", () => {
   }
 });
 
-Deno.test("an address that does not parse is replaced by the fallback that was told", () => {
+Deno.test("an address that does not parse or names no host stays where the default is", () => {
   const slips = ["127.0.0.1", "127.0.0.1:80x", "127.0.0.1:0 ", ":99999", "256.0.0.1:1", "[:::]:1"];
-  for (const text of slips) {
-    const told = { GUESTD_LISTEN: text, GUESTD_LISTEN_FALLBACK: "127.0.0.1:9000" };
-    deepStrictEqual(readConfig((name) => (told as Record<string, string>)[name]).config.listen, {
-      hostname: "127.0.0.1",
-      port: 9000,
-    }, text);
-    const { config } = readConfig((name) => name === "GUESTD_LISTEN" ? text : undefined);
-    deepStrictEqual(config.listen, DEFAULTS.listen, text);
+  const cases: [text: string, port: number][] = [
+    ...slips.map((text): [string, number] => [text, 9000]),
+    ["9001", 9001],
+    [":9001", 9001],
+    ["", 9000],
+  ];
+  for (const [text, port] of cases) {
+    const env = (name: string): string | undefined => name === "GUESTD_LISTEN" ? text : undefined;
+    for (const hostname of ["127.0.0.1", "::1"]) {
+      const listenDefault = hostname === "::1" ? "[::1]:9000" : `${hostname}:9000`;
+      deepStrictEqual(readConfig(env, listenDefault).config.listen, { hostname, port }, text);
+    }
+    deepStrictEqual(readConfig(env).config.listen, { hostname: "0.0.0.0", port }, text);
+  }
+  for (const bad of ["", "x", "9000", ":9000"]) {
+    throws(() => readConfig(() => "1.2.3.4:5", bad), bad);
   }
 });
 
@@ -70,10 +78,10 @@ Deno.test("every setting is taken from its variable", () => {
       GUESTD_SPOOL_DIR: "/tmp/x",
       GUESTD_DRAIN_SECS: "0.5",
       GUESTD_LOG: "debug",
+      GUESTD_LIBRARY: "x.so",
     }),
     {
       listen: DEFAULTS.listen,
-      listenFallback: DEFAULTS.listenFallback,
       hookPrefix: "/a/b-c",
       versionHeader: "X-Version",
       diskReserveBytes: 0,
@@ -83,6 +91,7 @@ Deno.test("every setting is taken from its variable", () => {
       spoolDir: "/tmp/x",
       drainSecs: 0.5,
       logLevel: "debug",
+      library: "x.so",
       limits: DEFAULT_LIMITS,
     },
   );
@@ -138,13 +147,13 @@ Deno.test("the help lists every variable that is asked for, with its default", (
     asked.push(name);
     return undefined;
   });
-  const table = [...Object.values(SETTINGS), ...Object.values(LIMIT_SETTINGS)];
-  deepStrictEqual(asked, table.map(({ variable }) => variable));
+  deepStrictEqual(asked, allSettings().map(({ variable }) => variable));
   strictEqual(asked.length, 11 + 12);
-  for (const name of asked) {
-    ok(helpText().includes(`\n  ${name}=`), name);
-  }
+  for (const name of asked) ok(helpText().includes(`\n  ${name}=`), name);
   ok(helpText().includes("GUESTD_LISTEN=0.0.0.0:9000"));
+  ok(helpText("127.0.0.1:1").includes("GUESTD_LISTEN=127.0.0.1:1"));
   ok(helpText().includes(VERSION));
-  for (const option of ["--version", "--help", "--print-schema"]) ok(helpText().includes(option));
+  for (const option of ["--version", "--help", "--print-schema", "--listen-default"]) {
+    ok(helpText().includes(option), option);
+  }
 });
