@@ -1,0 +1,53 @@
+import { deepStrictEqual, notStrictEqual } from "node:assert/strict";
+import { readSource, sourceFiles, sourceUrl } from "../support/source_files.ts";
+
+const DOCUMENTS = ["README.md", "CONTRIBUTING.md", ...sourceFiles("docs", ".md")];
+
+Deno.test("every path of the repository that a document names is there", () => {
+  const named = DOCUMENTS.flatMap((document) =>
+    Array.from(
+      readSource(document).matchAll(
+        /`((?:src|native|tests|scripts|image|docs|\.ci)\/[\w./-]*)`/g,
+      ),
+      ([, path = ""]) => ({ document, path }),
+    )
+  );
+  notStrictEqual(named.length, 0);
+  deepStrictEqual(named.filter(({ path }) => !exists(path)), []);
+});
+
+Deno.test("every link between the documents leads to a file, and to a heading in it", () => {
+  const links = DOCUMENTS.flatMap((document) =>
+    Array.from(
+      readSource(document).matchAll(/\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)/g),
+      ([, path = "", heading = ""]) => ({ document, target: resolve(document, path), heading }),
+    )
+  );
+  notStrictEqual(links.length, 0);
+  const broken = links.filter(({ target, heading }) =>
+    !exists(target) || (heading !== "" && !headingsOf(target).includes(heading))
+  );
+  deepStrictEqual(broken, []);
+});
+
+function exists(path: string): boolean {
+  try {
+    Deno.statSync(sourceUrl(path));
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** The path from the root of what `document` links to as `path`; nothing means itself. */
+function resolve(document: string, path: string): string {
+  return path === "" ? document : new URL(path, `file:///${document}`).pathname.slice(1);
+}
+
+/** The headings of a document, as links name them. */
+function headingsOf(document: string): string[] {
+  return Array.from(
+    readSource(document).matchAll(/^#+ (.+)$/gm),
+    ([, title = ""]) => title.toLowerCase().replace(/[^\w\- ]/g, "").replaceAll(" ", "-"),
+  );
+}
