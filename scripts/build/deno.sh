@@ -22,7 +22,7 @@ deno_matches() {
 link_deno() {
   mkdir -p "$tools/bin"
   ln -sfn "$1" "$deno"
-  echo "$(wanted_deno)" >"$deno.wanted"
+  wanted_deno >"$deno.wanted"
 }
 
 # What $deno has to be: the file that GUESTD_DENO names, whatever its version, or the pinned version.

@@ -1,10 +1,12 @@
-# test: cargo's tests, then Deno's, against the bundle, then in a virtual machine where there is a QEMU. The last line
-# is 'N passed, N failed'.
+# test: cargo's tests, Deno's, several files at a time, then those that need the machine to themselves. What takes longer
+# is ci's. The last line is 'N passed, N failed'.
 source "$root/scripts/build/setup.sh"
-source "$root/scripts/build/vm.sh"
 
 passed=0
 failed=0
+
+# Test files that run at once: most of them wait for a daemon, so that a processor carries two.
+jobs=${GUESTD_TEST_JOBS:-$(($(nproc) * 2))}
 
 # count LOG: adds up the summary lines of cargo test ('... 3 passed; 1 failed; ...') and of deno test
 # ('ok | 3 passed (2 steps) | 1 failed'; without failures it says '0 failed' too).
@@ -29,26 +31,40 @@ suite() {
   if [ "$code" -ne 0 ] && [ "$failed" -eq "$before" ]; then failed=$((failed + 1)); fi
 }
 
+deno_tests() { "$deno" test --frozen --allow-all "$@"; }
+cargo_tests() { "$cargo" test --locked --quiet --no-fail-fast --target-dir target --manifest-path "$@"; }
+
+# Files that share the machine, several at a time.
+shared_tests() {
+  DENO_JOBS=$jobs deno_tests --parallel tests/unit tests/support tests/contract tests/property tests/scenario
+}
+
+quick_suites() {
+  ensure_cargo
+  say "testing the native library"
+  suite cargo cargo_tests native/Cargo.toml
+  say "testing the daemon, $jobs files at a time"
+  suite deno shared_tests
+  say "testing memory, races and time limits, one file at a time"
+  suite alone deno_tests tests/alone
+}
+
 command_test() {
   set_up
   no_color
+  SECONDS=0
   if [ $# -gt 0 ]; then
-    suite deno "$deno" test --frozen --allow-all "$@"
+    suite deno deno_tests "$@"
   else
-    ensure_cargo
-    say "testing the native library"
-    suite cargo "$cargo" test --locked --quiet --manifest-path native/Cargo.toml --target-dir target
-    say "testing the daemon"
-    suite deno "$deno" test --frozen --allow-all
-    say "testing the load driver, and the daemon by its short soak"
-    suite driver "$cargo" test --locked --quiet --manifest-path tests/bench/Cargo.toml --target-dir target
-    vm_part_of_test
+    say "this takes about three minutes on two processors, and some more where Rust's tests are not built yet"
+    quick_suites
   fi
   closing_line
 }
 
 closing_line() {
   echo
+  say "the tests took $SECONDS s"
   echo "$passed passed, $failed failed"
   [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
 }

@@ -1,0 +1,33 @@
+# ci: check, test, and what takes too long for every test run: properties for longer, the soak, the guest image in
+# QEMU. The last line is 'N passed, N failed'.
+source "$root/scripts/build/test.sh"
+source "$root/scripts/build/vm.sh"
+
+# The guest, where all that it takes is there. Whoever is root can install what is missing, and has to.
+guest_part() {
+  local arch code=0
+  arch=$(host_arch)
+  (need_qemu "$arch" && ensure_image "$arch") || code=$?
+  if [ "$code" -eq 0 ]; then
+    guest_suites "$arch"
+  elif [ "$code" -eq 2 ] && [ "$(id -u)" -ne 0 ]; then
+    say "skipping the checks in a virtual machine"
+  else
+    failed=$((failed + 1))
+  fi
+}
+
+command_ci() {
+  set_up
+  no_color
+  SECONDS=0
+  say "this takes about eight minutes on two processors"
+  "$root/build.sh" check || failed=$((failed + 1))
+  quick_suites
+  say "comparing the daemon with its models for longer"
+  GUESTD_PROPERTY_RUNS=300 suite long deno_tests tests/property
+  say "testing the load driver, and the daemon by its short soak"
+  suite driver cargo_tests tests/bench/Cargo.toml
+  guest_part
+  closing_line
+}
