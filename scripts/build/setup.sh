@@ -42,6 +42,8 @@ build_library() {
 
 build_bundle() {
   say "bundling the daemon"
+  # Before the stamp: what it writes is then no newer than the bundle.
+  "$deno" run --quiet --no-config --no-lock --allow-read=src/contract --allow-write=src/contract scripts/descriptions.ts
   begin_stamp bundle
   if ! "$deno" bundle --quiet --frozen --platform deno -o "$bundle.new" src/main.ts >&2; then
     rm -f "$bundle.new"

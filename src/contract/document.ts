@@ -1,22 +1,23 @@
+import descriptions from "./descriptions.json" with { type: "json" };
 import {
-  KILL_RESPONSE,
+  KillResponse,
   PHASE,
-  POLL_RESPONSE,
-  START_REQUEST,
-  START_RESPONSE,
-  STDIN_REQUEST,
-  STDIN_RESPONSE,
+  PollResponse,
+  StartRequest,
+  StartResponse,
+  StdinRequest,
+  StdinResponse,
 } from "./exec.ts";
-import { FILE_READ_QUERY, FS_QUERY } from "./files.ts";
-import { RUN_HOOK, RUN_HOOK_ENVELOPE } from "./hooks.ts";
+import { FileReadQuery, FsQuery } from "./files.ts";
+import { RunHook, RunHookEnvelope } from "./hooks.ts";
 import type { Limits } from "./limits.ts";
-import { ERROR_BODY } from "./refusal.ts";
+import { reference } from "./object.ts";
+import { ErrorBody } from "./refusal.ts";
 import { type Content, type RouteRow, ROWS, servedPath } from "./rows.ts";
-import type { JsonObject, JsonValue, Published } from "./schema.ts";
-import { reference } from "./schema_composite.ts";
-import { EXIT_EVENT, GAP_EVENT, OUTPUT_EVENT, STREAM_KIND, STREAM_QUERY } from "./stream.ts";
-import { DISK_HEALTH, HEALTH, HOOK_OBSERVATION, PROC_GROUP, PROCS_RESPONSE } from "./system.ts";
-import { TUNNEL_QUERY } from "./tunnel.ts";
+import type { JsonObject, JsonValue, Schema } from "./schema.ts";
+import { ExitEvent, GapEvent, OutputEvent, STREAM_KIND, StreamQuery } from "./stream.ts";
+import { DiskHealth, Health, HookObservation, ProcGroup, ProcsResponse } from "./system.ts";
+import { TunnelQuery } from "./tunnel.ts";
 import { PROTOCOL_VERSION, VERSION } from "./version.ts";
 
 /** What of the configuration the document publishes. */
@@ -30,30 +31,30 @@ export interface DocumentOptions {
 }
 
 /** Every type of the protocol, in its order. */
-const DEFINITIONS: readonly Published[] = [
-  START_REQUEST,
-  START_RESPONSE,
+const DEFINITIONS: readonly Schema<unknown>[] = [
+  StartRequest,
+  StartResponse,
   PHASE,
-  POLL_RESPONSE,
-  KILL_RESPONSE,
-  STDIN_REQUEST,
-  STDIN_RESPONSE,
-  STREAM_QUERY,
+  PollResponse,
+  KillResponse,
+  StdinRequest,
+  StdinResponse,
+  StreamQuery,
   STREAM_KIND,
-  OUTPUT_EVENT,
-  GAP_EVENT,
-  EXIT_EVENT,
-  FS_QUERY,
-  FILE_READ_QUERY,
-  TUNNEL_QUERY,
-  HEALTH,
-  DISK_HEALTH,
-  HOOK_OBSERVATION,
-  PROCS_RESPONSE,
-  PROC_GROUP,
-  RUN_HOOK_ENVELOPE,
-  RUN_HOOK,
-  ERROR_BODY,
+  OutputEvent,
+  GapEvent,
+  ExitEvent,
+  FsQuery,
+  FileReadQuery,
+  TunnelQuery,
+  Health,
+  DiskHealth,
+  HookObservation,
+  ProcsResponse,
+  ProcGroup,
+  RunHookEnvelope,
+  RunHook,
+  ErrorBody,
 ];
 
 /**
@@ -85,7 +86,22 @@ export function schemaDocument(options: DocumentOptions): JsonObject {
         "text. A path of the roster with another method, HEAD included, answers 405 with `Allow`.",
     },
     definition_collisions: [],
-    $defs: Object.fromEntries(DEFINITIONS.map((schema) => [schema.name ?? "", schema.json])),
+    $defs: Object.fromEntries(
+      DEFINITIONS.map(({ name = "", json }) => [name, described(name, json)]),
+    ),
+  };
+}
+
+/** The schema of a type or a field with its description, and with those of its own fields. */
+function described(name: string, json: JsonObject): JsonObject {
+  const description = (descriptions as Readonly<Record<string, string>>)[name];
+  if (description === undefined) throw new Error(`Cannot describe ${name}: it has no comment`);
+  const properties = Object.entries((json["properties"] ?? {}) as Record<string, JsonObject>)
+    .map(([field, schema]) => [field, described(`${name}.${field}`, schema)]);
+  return {
+    description,
+    ...json,
+    ...(properties.length === 0 ? {} : { properties: Object.fromEntries(properties) }),
   };
 }
 
@@ -110,7 +126,7 @@ function renderContent(content: Content | null): JsonValue {
   return schema === undefined ? { content_type } : { content_type, schema: reference(schema) };
 }
 
-function renderEvents(events: Readonly<Record<string, Published>>): JsonObject {
+function renderEvents(events: Readonly<Record<string, Schema<unknown>>>): JsonObject {
   return Object.fromEntries(
     Object.entries(events).map(([name, schema]) => [name, reference(schema)]),
   );

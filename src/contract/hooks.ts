@@ -1,16 +1,7 @@
-import { decodeBase64 } from "./base64.ts";
-import { parseJson, parseJsonText } from "./json.ts";
+import { decodeBase64, parseJson, parseJsonText } from "./json.ts";
+import { BODY, dictionary, object, orNull, withDefault } from "./object.ts";
 import { refusingPlainly } from "./refusal.ts";
-import { Mismatch, type Schema, text } from "./schema.ts";
-import {
-  BODY,
-  define,
-  dictionary,
-  nullable,
-  object,
-  required,
-  withDefault,
-} from "./schema_composite.ts";
+import { Mismatch, text } from "./schema.ts";
 
 /** The platform's lifecycle hooks, in the order of the protocol. */
 export const HOOK_NAMES = ["ready", "validate", "run", "suspend", "resume", "terminate"] as const;
@@ -18,29 +9,29 @@ export const HOOK_NAMES = ["ready", "validate", "run", "suspend", "resume", "ter
 /** One of the lifecycle hooks. */
 export type HookName = (typeof HOOK_NAMES)[number];
 
-/** Body of the run hook. */
-export interface RunHookEnvelope {
-  /** A string that itself holds a JSON object, {@link RunHook}. */
-  readonly runHookPayload: string | null;
-}
+/** Body of the run hook. A missing or null payload is refused with 400. */
+export class RunHookEnvelope extends object({
+  /** A string that itself holds a JSON object, a RunHook. */
+  runHookPayload: orNull(text()),
+}) {}
 
-/** What the run hook's payload carries. */
-export interface RunHook {
-  /** The per-VM bearer token. */
-  readonly agent_token: string;
-  /** Base environment of every later exec. */
-  readonly env: ReadonlyMap<string, string>;
-  /** Base64 of this VM's X25519 secret. */
-  readonly identity_seed: string | null;
-  /** Base64 of the caller's X25519 public key. */
-  readonly identity_host_public_key: string | null;
-}
+/** Payload of the run hook. Unknown keys are ignored. The platform allows 4096 bytes of UTF-8. */
+export class RunHook extends object({
+  /** The per-VM bearer token; installed once. */
+  agent_token: text({ nonEmpty: true }),
+  /** Base environment of every later exec. A name that no environment can hold is dropped. */
+  env: withDefault(dictionary(text()), new Map(), {}),
+  /** This VM's X25519 secret: 32 bytes as padded base64, not all zero; goes with the other identity key. */
+  identity_seed: orNull(text()),
+  /** The client's X25519 public key: 32 bytes as padded base64, not all zero; goes with the other identity key. */
+  identity_host_public_key: orNull(text()),
+}) {}
 
 /** Both halves of the tunnel's identity, 32 bytes each. */
 export interface Identity {
   /** This VM's X25519 secret. */
   readonly seed: Uint8Array<ArrayBuffer>;
-  /** The caller's X25519 public key. */
+  /** The client's X25519 public key. */
   readonly hostPublicKey: Uint8Array<ArrayBuffer>;
 }
 
@@ -54,58 +45,15 @@ export interface DecodedRunHook {
   readonly identity: Identity | null;
 }
 
-/** Schema of {@link RunHookEnvelope}. */
-export const RUN_HOOK_ENVELOPE: Schema<RunHookEnvelope> = define(
-  "RunHookEnvelope",
-  "Body of the run hook. A missing or null payload is refused with 400.",
-  object<RunHookEnvelope>({
-    runHookPayload: withDefault(
-      nullable(text()),
-      () => null,
-      null,
-      "A string that itself holds a JSON object, a RunHook.",
-    ),
-  }),
-);
-
-const KEY_TEXT = "32 bytes as padded base64, not all zero; with it goes the other identity key.";
-
-/** Schema of {@link RunHook}. */
-export const RUN_HOOK: Schema<RunHook> = define(
-  "RunHook",
-  "Payload of the run hook. Unknown keys are ignored. The platform allows 4096 bytes of UTF-8.",
-  object<RunHook>({
-    agent_token: required(text({ nonEmpty: true }), "The per-VM bearer token; installed once."),
-    env: withDefault(
-      dictionary(text()),
-      () => new Map(),
-      {},
-      "Base environment of every later exec. A name that no environment can hold is dropped.",
-    ),
-    identity_seed: withDefault(
-      nullable(text()),
-      () => null,
-      null,
-      `This VM's X25519 secret: ${KEY_TEXT}`,
-    ),
-    identity_host_public_key: withDefault(
-      nullable(text()),
-      () => null,
-      null,
-      `The caller's X25519 public key: ${KEY_TEXT}`,
-    ),
-  }),
-);
-
 /**
  * Decodes the body of the run hook; throws a `PlainRefusal` with status 400 that quotes no value.
  */
 export function decodeRunHook(bytes: Uint8Array): DecodedRunHook {
   return refusingPlainly(() => {
-    const envelope = RUN_HOOK_ENVELOPE.decode(parseJson(bytes, BODY), BODY);
+    const envelope = RunHookEnvelope.decode(parseJson(bytes, BODY), BODY);
     if (envelope.runHookPayload === null) throw new Mismatch("runHookPayload is missing");
     const payload = parseJsonText(envelope.runHookPayload, "runHookPayload");
-    const { agent_token, env, identity_seed, identity_host_public_key } = RUN_HOOK.decode(
+    const { agent_token, env, identity_seed, identity_host_public_key } = RunHook.decode(
       payload,
       "runHookPayload",
     );

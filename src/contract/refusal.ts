@@ -1,7 +1,7 @@
-import { Mismatch, type Schema, text } from "./schema.ts";
-import { define, object, required } from "./schema_composite.ts";
+import { object } from "./object.ts";
+import { choice, Mismatch, text } from "./schema.ts";
 
-/** A slug's status and what it tells the caller. */
+/** A slug's status and what it tells the client. */
 interface SlugRow {
   readonly status: number;
   readonly meaning: string;
@@ -45,23 +45,16 @@ export const SLUGS = {
 /** One of the protocol's error slugs. */
 export type Slug = keyof typeof SLUGS;
 
-/** Body of a failing exec endpoint. */
-export interface ErrorBody {
-  /** One of the slugs; the only thing to branch on. */
-  readonly error: string;
-  /** Prose for logs. It never repeats what the caller sent. */
-  readonly detail: string;
-}
+/** All of them. */
+export const SLUG_NAMES: readonly Slug[] = Object.keys(SLUGS) as Slug[];
 
-/** Schema of {@link ErrorBody}. */
-export const ERROR_BODY: Schema<ErrorBody> = define(
-  "ErrorBody",
-  "Body of a failing exec endpoint. Branch on `error`; `detail` is prose for logs.",
-  object<ErrorBody>({
-    error: required(text({ choices: Object.keys(SLUGS) })),
-    detail: required(text()),
-  }),
-);
+/** Body of a failing exec endpoint. Branch on `error`; `detail` is prose for logs. */
+export class ErrorBody extends object({
+  /** One of the slugs. */
+  error: choice(SLUG_NAMES),
+  /** Prose. It holds nothing of a token, a payload or an environment's values. */
+  detail: text(),
+}) {}
 
 /** A request that is answered with an {@link ErrorBody} as JSON. */
 export class Refusal extends Error {

@@ -1,18 +1,18 @@
 import {
-  KILL_RESPONSE,
-  POLL_RESPONSE,
-  START_REQUEST,
-  START_RESPONSE,
-  STDIN_REQUEST,
-  STDIN_RESPONSE,
+  KillResponse,
+  PollResponse,
+  StartRequest,
+  StartResponse,
+  StdinRequest,
+  StdinResponse,
 } from "./exec.ts";
-import { FILE_READ_QUERY, FS_QUERY } from "./files.ts";
-import { RUN_HOOK_ENVELOPE } from "./hooks.ts";
-import type { Published } from "./schema.ts";
-import { BEARER_STATUSES, slugged, status, type StatusRow, UNKNOWN_EXEC } from "./statuses.ts";
-import { EXIT_EVENT, GAP_EVENT, OUTPUT_EVENT, STREAM_QUERY } from "./stream.ts";
-import { HEALTH, PROCS_RESPONSE } from "./system.ts";
-import { TUNNEL_QUERY } from "./tunnel.ts";
+import { FileReadQuery, FsQuery } from "./files.ts";
+import { RunHookEnvelope } from "./hooks.ts";
+import { type Slug, SLUGS } from "./refusal.ts";
+import type { Schema } from "./schema.ts";
+import { ExitEvent, GapEvent, OutputEvent, StreamQuery } from "./stream.ts";
+import { Health, ProcsResponse } from "./system.ts";
+import { TunnelQuery } from "./tunnel.ts";
 
 /** Names of the routes, in the order of the protocol. */
 export const ROUTE_NAMES = [
@@ -52,7 +52,17 @@ export interface Content {
   /** Its media type. */
   readonly content_type: string;
   /** Its schema, when it is JSON. */
-  readonly schema?: Published;
+  readonly schema?: Schema<unknown>;
+}
+
+/** One status that a route answers. */
+export interface StatusRow {
+  /** HTTP status. */
+  readonly code: number;
+  /** Error slug; empty where there is none. */
+  readonly error: Slug | "";
+  /** What the status tells the client. */
+  readonly meaning: string;
 }
 
 /** One route of the closed roster. */
@@ -74,12 +84,21 @@ export interface RouteRow {
   /** All statuses that the route answers. */
   readonly statuses: readonly StatusRow[];
   /** Query, on the routes that take one. */
-  readonly query?: Published;
+  readonly query?: Schema<unknown>;
   /** Events by name, on the stream. */
-  readonly sse_events?: Readonly<Record<string, Published>>;
+  readonly sse_events?: Readonly<Record<string, Schema<unknown>>>;
 }
 
-const json = (schema: Published): Content => ({ content_type: "application/json", schema });
+function status(code: number, meaning: string): StatusRow {
+  return { code, error: "", meaning };
+}
+
+/** The status of `slug`, by default with the slug's own meaning. */
+function slugged(slug: Slug, meaning: string = SLUGS[slug].meaning): StatusRow {
+  return { code: SLUGS[slug].status, error: slug, meaning };
+}
+
+const json = (schema: Schema<unknown>): Content => ({ content_type: "application/json", schema });
 const OCTETS: Content = { content_type: "application/octet-stream" };
 const TAR: Content = { content_type: "application/x-tar" };
 
@@ -103,6 +122,17 @@ function bearer(row: BearerRow): RouteRow {
   return { ...rest, auth: "Bearer", request, statuses: [...statuses, ...BEARER_STATUSES] };
 }
 
+/** What every Bearer route may answer before anything else. */
+const BEARER_STATUSES: readonly StatusRow[] = [
+  status(
+    401,
+    "The token differs from the installed one, or the Authorization header is missing or of " +
+      "another form; one line of text.",
+  ),
+  status(503, "No token is installed yet; one line of text."),
+];
+
+const UNKNOWN_EXEC: StatusRow = slugged("unknown_exec");
 const malformed = (meaning: string): StatusRow => slugged("malformed_request", meaning);
 const DISK_FULL: StatusRow = status(507, "The filesystem is under the disk reserve.");
 
@@ -116,7 +146,7 @@ export const ROWS: readonly RouteRow[] = [
     path: "{hook_prefix}/run",
     auth: "PlatformHook",
     summary: "Installs the bearer token, once, and the base environment of all execs.",
-    request: json(RUN_HOOK_ENVELOPE),
+    request: json(RunHookEnvelope),
     response: null,
     statuses: [
       status(200, "The token is installed, or it is the one that was installed before."),
@@ -135,9 +165,9 @@ export const ROWS: readonly RouteRow[] = [
     name: "exec_start",
     method: "POST",
     path: "/v1/exec/start",
-    summary: "Starts a command under an id of the caller's; a retry starts nothing.",
-    request: json(START_REQUEST),
-    response: json(START_RESPONSE),
+    summary: "Starts a command under an id of the client's; a retry starts nothing.",
+    request: json(StartRequest),
+    response: json(StartResponse),
     statuses: [
       status(200, "Started, or started before under the same id."),
       malformed(
@@ -154,7 +184,7 @@ export const ROWS: readonly RouteRow[] = [
     path: "/v1/exec/{id}",
     summary: "Phase and outcome of an exec; changes nothing. One younger than 100 ms that is " +
       "still running is answered when its phase changes or when it reaches that age.",
-    response: json(POLL_RESPONSE),
+    response: json(PollResponse),
     statuses: [status(200, "Phase, with the outcome once exited."), UNKNOWN_EXEC],
   }),
   bearer({
@@ -170,16 +200,16 @@ export const ROWS: readonly RouteRow[] = [
       malformed("`offset` is not an unsigned 64-bit integer."),
       UNKNOWN_EXEC,
     ],
-    query: STREAM_QUERY,
-    sse_events: { output: OUTPUT_EVENT, gap: GAP_EVENT, exit: EXIT_EVENT },
+    query: StreamQuery,
+    sse_events: { output: OutputEvent, gap: GapEvent, exit: ExitEvent },
   }),
   bearer({
     name: "exec_stdin",
     method: "POST",
     path: "/v1/exec/{id}/stdin",
     summary: "Writes to an exec's stdin, closes it, or both. Writes to one exec are ordered.",
-    request: json(STDIN_REQUEST),
-    response: json(STDIN_RESPONSE),
+    request: json(StdinRequest),
+    response: json(StdinResponse),
     statuses: [
       status(200, "Written; `eof` is echoed."),
       malformed(
@@ -200,8 +230,8 @@ export const ROWS: readonly RouteRow[] = [
     name: "exec_ack",
     method: "POST",
     path: "/v1/exec/{id}/ack",
-    summary: "Releases the outcome to the caller; the only way by which output leaves the daemon.",
-    response: json(POLL_RESPONSE),
+    summary: "Releases the outcome to the client; the only way by which output leaves the daemon.",
+    response: json(PollResponse),
     statuses: [
       status(200, "Phase `acked`, with the outcome."),
       UNKNOWN_EXEC,
@@ -214,7 +244,7 @@ export const ROWS: readonly RouteRow[] = [
     method: "POST",
     path: "/v1/exec/{id}/kill",
     summary: "Sends SIGTERM, and SIGKILL after `kill_grace_secs`, to the whole process group.",
-    response: json(KILL_RESPONSE),
+    response: json(KillResponse),
     statuses: [
       status(200, "Signalled, or with `killed` false the group was already gone."),
       UNKNOWN_EXEC,
@@ -225,7 +255,7 @@ export const ROWS: readonly RouteRow[] = [
     method: "GET",
     path: "/v1/procs",
     summary: "The live processes of each exec's group.",
-    response: json(PROCS_RESPONSE),
+    response: json(ProcsResponse),
     statuses: [status(200, "One entry for each registered exec.")],
   }),
   bearer({
@@ -239,7 +269,7 @@ export const ROWS: readonly RouteRow[] = [
       status(101, "Switching protocols; binary frames in both directions."),
       malformed("`port` is missing or no uint16, or the request is no WebSocket upgrade."),
     ],
-    query: TUNNEL_QUERY,
+    query: TunnelQuery,
   }),
   bearer({
     name: "file_read",
@@ -253,7 +283,7 @@ export const ROWS: readonly RouteRow[] = [
       status(404, "The path is absent."),
       status(500, "The file cannot be opened or stat'ed."),
     ],
-    query: FILE_READ_QUERY,
+    query: FileReadQuery,
   }),
   bearer({
     name: "file_write",
@@ -270,7 +300,7 @@ export const ROWS: readonly RouteRow[] = [
       status(500, "A parent cannot be made, or the write or the mode change fails."),
       DISK_FULL,
     ],
-    query: FS_QUERY,
+    query: FsQuery,
   }),
   bearer({
     name: "tar_read",
@@ -285,7 +315,7 @@ export const ROWS: readonly RouteRow[] = [
       status(413, "The tree exceeds `limits.max_tar_members` or `limits.max_tar_bytes`."),
       status(500, "The tree cannot be walked or packed."),
     ],
-    query: FS_QUERY,
+    query: FsQuery,
   }),
   bearer({
     name: "tar_write",
@@ -310,7 +340,7 @@ export const ROWS: readonly RouteRow[] = [
       status(500, "The filesystem failed."),
       DISK_FULL,
     ],
-    query: FS_QUERY,
+    query: FsQuery,
   }),
   {
     name: "health",
@@ -319,7 +349,7 @@ export const ROWS: readonly RouteRow[] = [
     auth: "Open",
     summary: "State of the daemon.",
     request: null,
-    response: json(HEALTH),
+    response: json(Health),
     statuses: [status(200, "Always, bootstrapped or not.")],
   },
   {

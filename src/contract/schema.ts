@@ -1,7 +1,8 @@
 /**
- * Schemas of the wire: each carries its JSON Schema for publication and decodes what it describes,
- * so that what is published and what is accepted come from one place. A decoder's error names field
- * and kind, never a value.
+ * Schemas of single values of the wire. Each decodes what it publishes, so that the two cannot differ; an error names
+ * field and kind, never a value.
+ *
+ * @module
  */
 
 /** What a JSON Schema may hold; uint64 bounds need bigint. */
@@ -26,25 +27,19 @@ export type Uint64 = number | bigint;
 /** The largest {@link Uint64}. */
 export const UINT64_MAX: bigint = 2n ** 64n - 1n;
 
-/** Something that is published as JSON Schema. */
-export interface Published {
-  /** Name under `$defs`; what has none is published inline. */
-  readonly name?: string;
-  /** The JSON Schema itself. */
-  readonly json: JsonObject;
-}
-
 /** Describes values of type `T`: publishes them as JSON Schema and decodes them. */
-export interface Schema<T> extends Published {
+export interface Schema<T> {
+  /** Name under `$defs`; what has none is published where it is used. */
+  readonly name?: string;
   /** What is expected, for sentences: "a string". */
   readonly kind: string;
+  /** The JSON Schema itself. */
+  readonly json: JsonObject;
   /** Gives `value` as `T`; throws {@link Mismatch} naming `field`. */
   decode(value: unknown, field: string): T;
 }
 
-/**
- * A value that its schema does not describe. The message names field and kind and quotes nothing.
- */
+/** A value that its schema does not describe. The message names field and kind and quotes nothing. */
 export class Mismatch extends Error {
   /** Makes an error with a complete sentence. */
   constructor(sentence: string) {
@@ -60,42 +55,30 @@ export function mismatch(field: string, kind: string): never {
 
 /** Bounds on a string. */
 export interface TextRules {
-  /** The only values allowed. */
-  readonly choices?: readonly string[];
   /** When true the string must not be empty. */
   readonly nonEmpty?: boolean;
-  /**
-   * When true the string must be something that a C string can carry: no NUL, no lone surrogate.
-   */
+  /** When true the string must be one that a C string can carry: no NUL, no lone surrogate. */
   readonly cString?: boolean;
   /** When true the string must hold no lone surrogate. */
   readonly wellFormed?: boolean;
   /** Most bytes of UTF-8. */
   readonly maxBytes?: number;
-  /** Description for the published schema. */
-  readonly description?: string;
 }
 
 /** A string within `rules`. */
 export function text(rules: TextRules = {}): Schema<string> {
-  const { choices, nonEmpty = false, cString = false, wellFormed = cString, maxBytes } = rules;
-  const kind = choices === undefined
-    ? `a ${nonEmpty ? "non-empty " : ""}string`
-    : `one of ${choices.join(", ")}`;
+  const { nonEmpty = false, cString = false, wellFormed = cString, maxBytes } = rules;
+  const kind = `a ${nonEmpty ? "non-empty " : ""}string`;
   return {
     kind,
     json: {
-      ...(rules.description === undefined ? {} : { description: rules.description }),
       type: "string",
-      ...(choices === undefined ? {} : { enum: choices }),
       ...(nonEmpty ? { minLength: 1 } : {}),
       ...(maxBytes === undefined ? {} : { maxLength: maxBytes }),
       ...(cString ? { pattern: "^[^\\u0000]*$" } : {}),
     },
     decode(value: unknown, field: string): string {
-      if (typeof value !== "string") mismatch(field, kind);
-      if (choices !== undefined && !choices.includes(value)) mismatch(field, kind);
-      if (nonEmpty && value === "") mismatch(field, kind);
+      if (typeof value !== "string" || (nonEmpty && value === "")) mismatch(field, kind);
       if (wellFormed && !value.isWellFormed()) mismatch(field, "a string without lone surrogates");
       if (cString && value.includes("\0")) mismatch(field, "a string without NUL characters");
       // A UTF-16 unit makes at most three bytes: few are worth counting.
@@ -104,6 +87,18 @@ export function text(rules: TextRules = {}): Schema<string> {
       }
       return value;
     },
+  };
+}
+
+/** One of `choices`; published as `name` under `$defs`, or in place without one. */
+export function choice<C extends string>(choices: readonly C[], name = ""): Schema<C> {
+  const kind = `one of ${choices.join(", ")}`;
+  return {
+    name,
+    kind,
+    json: { type: "string", enum: choices },
+    decode: (value: unknown, field: string): C =>
+      choices.find((allowed) => allowed === value) ?? mismatch(field, kind),
   };
 }
 
@@ -139,14 +134,14 @@ export const uint32 = (): Schema<number> => integer("uint32", 0, 0xffff_ffff);
 export const int32 = (): Schema<number> => integer("int32", -0x8000_0000, 0x7fff_ffff);
 
 /** A uint64, as a bigint or a number. */
-export function uint64(minimum = 0): Schema<Uint64> {
+export function uint64(): Schema<Uint64> {
   const kind = "an unsigned 64-bit integer";
   return {
     kind,
-    json: { type: "integer", format: "uint64", minimum, maximum: UINT64_MAX },
+    json: { type: "integer", format: "uint64", minimum: 0, maximum: UINT64_MAX },
     decode(value: unknown, field: string): Uint64 {
-      const whole = typeof value === "bigint" || Number.isInteger(value);
-      if (!whole || (value as Uint64) < minimum || (value as Uint64) > UINT64_MAX) {
+      const isWhole = typeof value === "bigint" || Number.isInteger(value);
+      if (!isWhole || (value as Uint64) < 0 || (value as Uint64) > UINT64_MAX) {
         mismatch(field, kind);
       }
       return value as Uint64;
@@ -165,6 +160,49 @@ export function positiveNumber(): Schema<number> {
         ? value
         : mismatch(field, kind),
   };
+}
+
+/** A uint64 from `minimum` on, written as decimal digits in a query. */
+export function digits64(minimum: bigint): Schema<bigint> {
+  const kind = minimum === 0n ? "an unsigned 64-bit integer" : `an integer from ${minimum}`;
+  return {
+    kind,
+    json: { type: "integer", format: "uint64", minimum, maximum: UINT64_MAX },
+    decode: (value: unknown, field: string): bigint =>
+      parseDigits(value, minimum, UINT64_MAX) ?? mismatch(field, kind),
+  };
+}
+
+/** A uint16, written as decimal digits in a query. */
+export function digits16(): Schema<number> {
+  return {
+    kind: "an integer from 0 to 65535",
+    json: { type: "integer", format: "uint16", minimum: 0, maximum: 65535 },
+    decode: (value: unknown, field: string): number =>
+      Number(parseDigits(value, 0n, 65535n) ?? mismatch(field, "an integer from 0 to 65535")),
+  };
+}
+
+/** A boolean, written `1`, `true`, `0` or `false` in a query. */
+export function flag(): Schema<boolean> {
+  return {
+    kind: "one of 1, true, 0, false",
+    json: { type: "boolean" },
+    decode(value: unknown, field: string): boolean {
+      if (value === "1" || value === "true") return true;
+      return value === "0" || value === "false" ? false : mismatch(field, this.kind);
+    },
+  };
+}
+
+/** The value of `[0-9]+`, exact; undefined for anything else and out of the bounds. */
+function parseDigits(text: unknown, minimum: bigint, maximum: bigint): bigint | undefined {
+  if (typeof text !== "string" || !/^[0-9]+$/.test(text)) return undefined;
+  // Cut before converting: a request line holds up to 64 KiB of digits.
+  const significant = text.replace(/^0+/, "");
+  if (significant.length > 20) return undefined;
+  const parsed = BigInt(significant);
+  return parsed >= minimum && parsed <= maximum ? parsed : undefined;
 }
 
 /** Bytes that `value` takes as UTF-8, without encoding it. */

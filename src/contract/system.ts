@@ -1,124 +1,65 @@
-import { HOOK_NAMES, type HookName } from "./hooks.ts";
-import { bool, type Schema, text, uint32, type Uint64, uint64 } from "./schema.ts";
-import { define, list, nullable, object, required } from "./schema_composite.ts";
+import { HOOK_NAMES } from "./hooks.ts";
+import { list, nullable, object } from "./object.ts";
+import { bool, choice, text, uint32, uint64 } from "./schema.ts";
 
 /** Free space of the root file system. */
-export interface DiskHealth {
+export class DiskHealth extends object({
   /** Bytes available to an unprivileged writer. */
-  readonly available_bytes: Uint64;
+  available_bytes: uint64(),
   /** Bytes that must stay free; 0 disables the guard. */
-  readonly reserve_bytes: Uint64;
+  reserve_bytes: uint64(),
   /** Whether a write to it would be refused right now. */
-  readonly under_pressure: boolean;
-}
+  under_pressure: bool(),
+}) {}
 
-/** One invocation of a hook. */
-export interface HookObservation {
+/** One invocation of a hook, recorded before its body was read. */
+export class HookObservation extends object({
   /** Which hook. */
-  readonly hook: HookName;
+  hook: choice(HOOK_NAMES),
   /** Seconds since the epoch on the daemon's clock. */
-  readonly fired_at: Uint64;
-}
+  fired_at: uint64(),
+}) {}
 
-/** Answer to `GET /v1/health`. */
-export interface Health {
-  /** Daemon version. */
-  readonly version: string;
+/** State of the daemon; all nine fields are always there. */
+export class Health extends object({
+  /** Version of the daemon. */
+  version: text(),
   /** Whether a token is installed. */
-  readonly bootstrapped: boolean;
+  bootstrapped: bool(),
   /** Null when free space could not be measured. */
-  readonly disk: DiskHealth | null;
+  disk: nullable(DiskHealth),
   /** Whether a step of the identity repair failed. */
-  readonly identity_degraded: boolean;
-  /** Whether the identity repair ran. */
-  readonly identity_repaired: boolean;
-  /** Whether an exec has not yet published its result. */
-  readonly busy: boolean;
+  identity_degraded: bool(),
+  /** Whether the identity repair ran: false when it is switched off. */
+  identity_repaired: bool(),
+  /** Whether a registered exec has not yet published its result. */
+  busy: bool(),
   /** Registered execs in any phase. */
-  readonly execs: number;
-  /** The first invocations of hooks, oldest first. */
-  readonly hooks: readonly HookObservation[];
-  /** Invocations that were only counted. */
-  readonly hooks_dropped: Uint64;
-}
+  execs: uint32(),
+  /** The first 64 invocations of hooks, oldest first. */
+  hooks: list(HookObservation),
+  /** Invocations after those, only counted. */
+  hooks_dropped: uint64(),
+}) {}
 
-/** A registered exec and what lives in its process group. */
-export interface ProcGroup {
+/** A registered exec and the live members of its process group. */
+export class ProcGroup extends object({
   /** Id of the exec. */
-  readonly exec_id: string;
+  exec_id: text(),
   /** Process group id; null when the child was gone before it could be read. */
-  readonly pgid: number | null;
+  pgid: nullable(uint32()),
   /** Seconds since the epoch when the child was spawned. */
-  readonly started_at: Uint64;
+  started_at: uint64(),
   /** Whether the child exited; an ack does not clear it. */
-  readonly child_exited: boolean;
+  child_exited: bool(),
   /** Echo of `reap_group_on_exit`. */
-  readonly reap: boolean;
+  reap: bool(),
   /** Live members of the group; zombies are not live. */
-  readonly pids: readonly number[];
-}
+  pids: list(uint32()),
+}) {}
 
-/** Answer to `GET /v1/procs`, in registry order. */
-export interface ProcsResponse {
-  /** One entry for each registered exec. */
-  readonly procs: readonly ProcGroup[];
-}
-
-/** Schema of {@link DiskHealth}. */
-export const DISK_HEALTH: Schema<DiskHealth> = define(
-  "DiskHealth",
-  "Free space of the root file system.",
-  object<DiskHealth>({
-    available_bytes: required(uint64(), "Bytes available to an unprivileged writer."),
-    reserve_bytes: required(uint64(), "Bytes that must stay free; 0 disables the guard."),
-    under_pressure: required(bool(), "Whether a write to it would be refused right now."),
-  }),
-);
-
-/** Schema of {@link HookObservation}. */
-export const HOOK_OBSERVATION: Schema<HookObservation> = define(
-  "HookObservation",
-  "One invocation of a hook, recorded before its body was read.",
-  object<HookObservation>({
-    hook: required(text({ choices: HOOK_NAMES }) as Schema<HookName>),
-    fired_at: required(uint64(), "Seconds since the epoch on the daemon's clock."),
-  }),
-);
-
-/** Schema of {@link Health}. */
-export const HEALTH: Schema<Health> = define(
-  "Health",
-  "State of the daemon; all nine fields are always there.",
-  object<Health>({
-    version: required(text()),
-    bootstrapped: required(bool(), "Whether a token is installed."),
-    disk: required(nullable(DISK_HEALTH), "Null when free space could not be measured."),
-    identity_degraded: required(bool(), "Whether a step of the identity repair failed."),
-    identity_repaired: required(bool(), "False when the repair is switched off."),
-    busy: required(bool(), "Whether a registered exec has not yet published its result."),
-    execs: required(uint32(), "Registered execs in any phase."),
-    hooks: required(list(HOOK_OBSERVATION), "The first 64 invocations, oldest first."),
-    hooks_dropped: required(uint64(), "Invocations after those, only counted."),
-  }),
-);
-
-/** Schema of {@link ProcGroup}. */
-export const PROC_GROUP: Schema<ProcGroup> = define(
-  "ProcGroup",
-  "A registered exec and the live members of its process group.",
-  object<ProcGroup>({
-    exec_id: required(text()),
-    pgid: required(nullable(uint32()), "Null when the child was gone before it could be read."),
-    started_at: required(uint64(), "Seconds since the epoch when the child was spawned."),
-    child_exited: required(bool(), "Whether the child exited; an ack does not clear it."),
-    reap: required(bool(), "Echo of `reap_group_on_exit`."),
-    pids: required(list(uint32()), "Live members of the group; zombies are not live."),
-  }),
-);
-
-/** Schema of {@link ProcsResponse}. */
-export const PROCS_RESPONSE: Schema<ProcsResponse> = define(
-  "ProcsResponse",
-  "One entry for each registered exec in any phase, in the order of the registry.",
-  object<ProcsResponse>({ procs: required(list(PROC_GROUP)) }),
-);
+/** The registered execs and what lives in their groups. */
+export class ProcsResponse extends object({
+  /** One entry for each registered exec in any phase, in the order of the registry. */
+  procs: list(ProcGroup),
+}) {}

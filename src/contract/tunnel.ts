@@ -1,33 +1,16 @@
-import {
-  flagParameter,
-  portParameter,
-  query,
-  type QuerySchema,
-  type QuerySource,
-} from "./query.ts";
+import { decodeQuery, object, type QuerySource, withDefault } from "./object.ts";
 import { refusing } from "./refusal.ts";
+import { digits16, flag } from "./schema.ts";
 
-/** Query of `GET /v1/tcp`. */
-export interface TunnelQuery {
-  /** Port on 127.0.0.1; 0 is refused after the upgrade. */
-  readonly port: number;
-  /** Whether a Noise KK handshake runs before the dial. */
-  readonly identity: boolean;
-}
+/** Where a tunnel leads. */
+export class TunnelQuery extends object({
+  /** Port in the guest, dialled on 127.0.0.1 only; decimal. 0 is refused after the upgrade. */
+  port: digits16(),
+  /** Whether a Noise KK handshake proves the client before the dial; `1`, `true`, `0` or `false`. */
+  identity: withDefault(flag(), false, false),
+}) {}
 
-/** Schema of {@link TunnelQuery}. */
-export const TUNNEL_QUERY: QuerySchema<TunnelQuery> = query<TunnelQuery>(
-  "TunnelQuery",
-  "Where a tunnel leads.",
-  {
-    port: portParameter("Port in the guest, dialled on 127.0.0.1 only; decimal."),
-    identity: flagParameter(
-      "Whether a Noise KK handshake proves the caller before the dial; `1`, `true`, `0` or `false`.",
-    ),
-  },
-);
-
-/** Close codes of a tunnel, with what each tells the caller. */
+/** Close codes of a tunnel, with what each tells the client. */
 export const CLOSE_CODES = {
   port_zero: { code: 4400, meaning: "Port 0 requested." },
   no_identity: { code: 4401, meaning: "No identity seed in this VM; no silent downgrade." },
@@ -38,5 +21,5 @@ export const CLOSE_CODES = {
 
 /** Decodes the query of a tunnel; throws the `malformed_request` refusal. */
 export function decodeTunnelQuery(source: QuerySource): TunnelQuery {
-  return refusing(() => TUNNEL_QUERY.read(source));
+  return refusing(() => decodeQuery(TunnelQuery, source));
 }

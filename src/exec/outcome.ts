@@ -1,4 +1,4 @@
-import { outcomeFrame, type OutcomeHead } from "../contract/outcome.ts";
+import { outcomeFrame, type OutcomeHead } from "../contract/exec.ts";
 
 /** Where captured output is read: an exec of the core. */
 export interface CapturedOutput {

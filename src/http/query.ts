@@ -1,4 +1,4 @@
-import type { QuerySource } from "../contract/query.ts";
+import type { QuerySource } from "../contract/object.ts";
 import { Mismatch } from "../contract/schema.ts";
 
 /**

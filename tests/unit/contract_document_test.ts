@@ -1,9 +1,11 @@
-import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { schemaDocument } from "../../src/contract/document.ts";
 import { encodeJson } from "../../src/contract/json.ts";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
 import { SLUGS } from "../../src/contract/refusal.ts";
 import { ROUTE_NAMES, ROWS } from "../../src/contract/rows.ts";
+import { describe, descriptionsFile } from "../../scripts/descriptions.ts";
+import { readSource } from "../support/source_files.ts";
 
 const HOOKS = "/platform/runtime/v1";
 
@@ -17,6 +19,11 @@ interface PublishedRoute {
   readonly statuses: { code: number; error: string; meaning: string }[];
   readonly query?: { $ref: string };
   readonly sse_events?: Record<string, { $ref: string }>;
+}
+
+interface Described {
+  readonly description: string;
+  readonly properties?: Record<string, Described>;
 }
 
 const source = encodeJson(
@@ -177,6 +184,31 @@ Deno.test("$defs has every type of the protocol, and each reference resolves", (
   const references = [...source.matchAll(/"\$ref":"#\/\$defs\/([^"]+)"/g)].map((match) => match[1]);
   ok(references.length > 20);
   for (const name of references) ok(Object.hasOwn(document.$defs, name ?? ""), name);
+});
+
+Deno.test("the descriptions are the comments of the contract, and every field has one", () => {
+  const committed = readSource("src/contract/descriptions.json");
+  strictEqual(committed, descriptionsFile(), "./build.sh setup copies them");
+  for (
+    const [name, { description, properties = {} }] of Object.entries<Described>(document.$defs)
+  ) {
+    ok(description.length > 5, name);
+    for (const field of Object.values(properties)) ok(field.description.length > 5, name);
+  }
+  match(document.$defs.KillResponse.properties.killed.description, /zombies are not live\.$/);
+});
+
+Deno.test("a comment is told from what stands in it, and from one of something else", () => {
+  const source = [
+    "/** Not: a constant. */\nexport const A = 1;",
+    "/**\n * Of two\n * lines, {@link B}.\n */\nexport class A extends object({",
+    "  /** One. */\n  one: text(),\n  two: text(),\n  /**\n   * Th\n   * ree.\n   */\n  three: text(),",
+  ].join("\n\n");
+  deepStrictEqual([...describe(source)], [
+    ["A", "Of two lines, `B`."],
+    ["A.one", "One."],
+    ["A.three", "Th ree."],
+  ]);
 });
 
 Deno.test("the limits in force are published under the protocol's twelve names", () => {

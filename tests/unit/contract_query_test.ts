@@ -27,10 +27,10 @@ function refusedPlainly(decode: (query: Query) => unknown, raw: string, name: st
   );
 }
 
-Deno.test("a stream's offset is a decimal uint64, exact, 0 when missing", () => {
-  const offset = (raw: string): bigint => decodeStreamQuery(new Query(raw)).offset;
-  strictEqual(offset(""), 0n);
-  strictEqual(offset("other=1&x"), 0n);
+Deno.test("a stream's offset is a decimal uint64, exact, null when missing", () => {
+  const offset = (raw: string): bigint | null => decodeStreamQuery(new Query(raw)).offset;
+  strictEqual(offset(""), null);
+  strictEqual(offset("other=1&x"), null);
   strictEqual(offset(`offset=${U64}`), 2n ** 64n - 1n);
   strictEqual(offset("offset=9007199254740993"), 9007199254740993n);
   strictEqual(offset(`offset=${"0".repeat(60_000)}7`), 7n);

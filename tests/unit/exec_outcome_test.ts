@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
-import type { OutcomeHead } from "../../src/contract/outcome.ts";
+import type { OutcomeHead } from "../../src/contract/exec.ts";
 import { type CapturedOutput, outcomePieces } from "../../src/exec/outcome.ts";
 
 const HEAD: OutcomeHead = {

@@ -1,8 +1,8 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { HookLog } from "../../src/bootstrap/hook_log.ts";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
-import { BODY } from "../../src/contract/schema_composite.ts";
-import { HEALTH, PROCS_RESPONSE } from "../../src/contract/system.ts";
+import { BODY } from "../../src/contract/object.ts";
+import { Health, ProcsResponse } from "../../src/contract/system.ts";
 import { VERSION } from "../../src/contract/version.ts";
 import type { Call } from "../../src/http/router.ts";
 import {
@@ -44,7 +44,7 @@ Deno.test("health has all nine fields", async () => {
   const body = await bodyOf(routes({ hooks }).health(call));
   ok(body.includes('"available_bytes":9223372036854775808'));
   const health = JSON.parse(body);
-  HEALTH.decode(health, BODY);
+  Health.decode(health, BODY);
   deepStrictEqual(Object.keys(health), [
     "version",
     "bootstrapped",
@@ -69,7 +69,7 @@ Deno.test("health is answered whatever fails", async () => {
     routes({ disk: fail, execs: fail, identity: fail }).health(call),
   );
   const health = JSON.parse(body);
-  HEALTH.decode(health, BODY);
+  Health.decode(health, BODY);
   strictEqual(health.disk, null);
   strictEqual(health.identity_degraded, true);
   ok(!JSON.stringify(kept.lines).includes("S3CR3T"));
@@ -99,6 +99,6 @@ Deno.test("procs are wrapped as they come", async () => {
     pids: [1, 4294967295],
   };
   const body = JSON.parse(await bodyOf(routes({ procs: () => [group] }).procs(call)));
-  PROCS_RESPONSE.decode(body, BODY);
+  ProcsResponse.decode(body, BODY);
   deepStrictEqual(body, { procs: [{ ...group, started_at: 2 ** 40 }] });
 });

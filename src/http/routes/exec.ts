@@ -2,12 +2,13 @@ import {
   decodeStart,
   decodeStdin,
   type KillResponse,
+  outcomeFrame,
   type PollResponse,
   type StartResponse,
   type StdinResponse,
 } from "../../contract/exec.ts";
 import type { Limits } from "../../contract/limits.ts";
-import { outcomeFrame } from "../../contract/outcome.ts";
+
 import type { Exec } from "../../exec/exec.ts";
 import { outcomePieces } from "../../exec/outcome.ts";
 import type { Registry } from "../../exec/registry.ts";

@@ -32,7 +32,7 @@ export class StreamRoutes implements Pick<Handlers, "exec_stream"> {
       const { offset } = decodeStreamQuery(query);
       const exec = await registry.get(id);
       const body = new EventBody({
-        reader: registry.subscribe(exec, offset),
+        reader: registry.subscribe(exec, offset ?? 0n),
         exit: () => exitOf(exec),
         keepaliveMs: keepaliveSecs * 1000,
         onEnd: () => this.#open.delete(body),
