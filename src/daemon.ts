@@ -120,7 +120,6 @@ export class Daemon {
     this.#files = new Files({
       core: this.#core,
       limits,
-      localPort: () => this.#listener.port,
       spoolDir: config.spoolDir,
       reserveBytes: config.diskReserveBytes,
       log,
@@ -147,7 +146,6 @@ export class Daemon {
         ...fileRoutes({
           files: this.#files,
           maxBodyBytes: limits.max_body_bytes,
-          versionHeader,
         }),
         ...systemRoutes({
           document: { limits, hookPrefix, versionHeader },

@@ -131,7 +131,7 @@ impl Core {
         })
         .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
-        let transfers = Transfers::new(Arc::clone(&wake))?;
+        let transfers = Transfers::new(Arc::clone(&wake));
         let tunnels = Tunnels::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {

@@ -1,35 +1,23 @@
-import { PlainRefusal } from "../contract/refusal.ts";
 import type { Log } from "../log.ts";
-import type { CallerEnds } from "../native/caller.ts";
 import type { Opened } from "../native/reader.ts";
-import { EAGAIN, TransferError, TransferStatus } from "../native/transfer.ts";
+import { TransferError, TransferStatus } from "../native/transfer.ts";
 import type { Transfers } from "./transfers.ts";
 
 /** How many chunks are read ahead: by the time one is asked for, small files have been packed for several. */
 const AHEAD = 4;
 
-/** What was opened, on its way to the caller: by one of the two ways. */
+/** What was opened, on its way to the client. */
 export interface Download {
   /** How many bytes there are; undefined where only the end will tell. */
   readonly length: number | undefined;
   /** The bytes, for Deno's server to send. */
   body(): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
-  /**
-   * Sends `head` and the bytes on the caller's connection, and ends that. False where it cannot be done, or is not worth
-   * it: then nothing was sent. Throws a `PlainRefusal` when it failed: the caller was reset then, or, if it was stopped
-   * before the connection was taken, has nothing yet.
-   */
-  send(caller: CallerEnds, head: Uint8Array<ArrayBuffer>): Promise<boolean>;
 }
 
 /** What a download needs. */
 export interface DownloadOptions {
   /** Transfers under way. */
   readonly transfers: Transfers;
-  /** Aborted when the caller leaves. */
-  readonly left: AbortSignal;
-  /** Whether what has no length may end with its connection; else only Deno's server can send it, in chunks. */
-  readonly endless: boolean;
   /** Where failures are logged. */
   readonly log: Log;
 }
@@ -39,58 +27,17 @@ export function download(opened: Opened, options: DownloadOptions): Download {
   const { reader, first, ended } = opened;
   if (ended) {
     reader[Symbol.dispose]();
-    return { length: first.length, body: () => first, send: () => Promise.resolve(false) };
+    return { length: first.length, body: () => first };
   }
   // A size that has been passed already was a lie, as those of /proc and /sys are.
   const claimed = reader.size;
   const length = claimed >= first.length ? claimed : undefined;
-  return {
-    length,
-    body: () => stream(opened, length, options),
-    send: async (caller, head) =>
-      (length !== undefined || options.endless) &&
-      await send(opened, length, caller, head, options),
-  };
-}
-
-async function send(
-  { reader, first }: Opened,
-  length: number | undefined,
-  caller: CallerEnds,
-  head: Uint8Array<ArrayBuffer>,
-  { transfers, left, log }: DownloadOptions,
-): Promise<boolean> {
-  let stopped = false;
-  const stop = (): void => {
-    stopped = true;
-    reader[Symbol.dispose]();
-  };
-  transfers.add(stop);
-  left.addEventListener("abort", stop);
-  if (left.aborted) stop();
-  try {
-    const behind = length === undefined ? undefined : length - first.length;
-    const sent = !stopped && await reader.send(caller, head, first, behind);
-    if (!sent && !stopped) return false;
-    reader[Symbol.dispose]();
-    if (sent) return true;
-  } catch (error) {
-    reader[Symbol.dispose]();
-    const status = error instanceof TransferError ? error.status : undefined;
-    if (!stopped || status !== EAGAIN) logFailure(log, error);
-  } finally {
-    left.removeEventListener("abort", stop);
-    transfers.remove(stop);
-  }
-  throw new PlainRefusal(500, "Cannot send the download: it was given up");
+  return { length, body: () => stream(opened, length, options) };
 }
 
 function logFailure(log: Log, error: unknown): void {
-  const status = error instanceof TransferError ? error.status : undefined;
-  if (status === TransferStatus.lost || status === TransferStatus.cancelled) return;
-  const reason = error instanceof Error ? error.message : "";
-  if (status === TransferStatus.shorter) log.info("a download was cut", { reason });
-  else log.warn("a download failed", { reason });
+  if (error instanceof TransferError && error.status === TransferStatus.cancelled) return;
+  log.warn("a download failed", { reason: error instanceof Error ? error.message : "" });
 }
 
 /**
@@ -126,12 +73,9 @@ function stream(
     if (!last) return;
     end();
     if (length === undefined || left === 0) return controller.close();
-    const failure = new TransferError(
-      TransferStatus.shorter,
-      "Cannot send the rest: the file became shorter",
-    );
-    logFailure(log, failure);
-    controller.error(failure);
+    const reason = "Cannot send the rest: the file became shorter";
+    log.info("a download was cut", { reason });
+    controller.error(new Error(reason));
   }
 
   /** Asks for what comes behind a chunk that is not the last. */

@@ -1,9 +1,7 @@
 import type { Limits } from "../contract/limits.ts";
 import type { Log } from "../log.ts";
-import type { CallerEnds } from "../native/caller.ts";
 import type { Core } from "../native/core.ts";
 import { type LineRange, Reader, type TreeLimits } from "../native/reader.ts";
-import { TransferError, TransferStatus } from "../native/transfer.ts";
 import { Upload, type UploadSettings } from "../native/upload.ts";
 import { type Download, download } from "./download.ts";
 import {
@@ -22,29 +20,14 @@ export interface FilesOptions extends UploadSettings {
   readonly core: Core;
   /** Limits in force. */
   readonly limits: Limits;
-  /** The port that callers connect to. */
-  readonly localPort: () => number;
   /** Where failures of the disk are logged. */
   readonly log: Log;
 }
-
-/** What is known of the connection that a request came on. */
-export interface Connection {
-  /** The caller's end. */
-  readonly remote: Deno.NetAddr;
-  /** Bytes that the server has sent on it if it speaks HTTP/1; undefined if it surely does. */
-  readonly sent: number | undefined;
-}
-
-/** What became of a body's rest: it could not be had from the connection and is still there, or ended early. */
-export type Received = "complete" | "unavailable" | "lost";
 
 /** Something that takes the bytes of a request's body. */
 export interface Sink {
   /** Writes bytes; gives them back when they may be used again. Throws a `PlainRefusal`. */
   write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
-  /** Writes what is left of a body in the caller's connection. Throws a `PlainRefusal`. */
-  receive(left: number, connection: Connection): Promise<Received>;
   /** All bytes are there: puts them in their place. Throws a `PlainRefusal`, and leaves nothing. */
   finish(): Promise<void>;
   /** Gives up; ends when nothing is left. */
@@ -73,7 +56,7 @@ export class Files {
       FILE_READ,
       (stop) => Reader.openFile(core, path, stop, lines),
     );
-    return download(opened, { transfers: this.transfers, left, endless: false, log });
+    return download(opened, { transfers: this.transfers, log });
   }
 
   /** Packs a directory. `left` as in {@link Files.readFile}. */
@@ -84,7 +67,7 @@ export class Files {
       TAR_READ,
       (stop) => Reader.openTree(core, path, stop, this.#treeLimits),
     );
-    return download(opened, { transfers: this.transfers, left, endless: true, log });
+    return download(opened, { transfers: this.transfers, log });
   }
 
   /** Begins to write a file, with `mode` unless undefined. `left` as in {@link Files.readFile}. */
@@ -111,11 +94,6 @@ export class Files {
       (stop) => Upload.tree(core, root, stop, this.#options),
     );
     return this.#sink(TAR_WRITE, upload, left);
-  }
-
-  /** Both ends of a caller's connection. */
-  ends({ hostname, port }: Deno.NetAddr): CallerEnds {
-    return { hostname, port, localPort: this.#options.localPort() };
   }
 
   /** Opens something, unless the caller leaves or the daemon ends before. */
@@ -145,10 +123,6 @@ export class Files {
     this.transfers.add(stop);
     return {
       write: (bytes) => refusingTransfers(statuses, log, upload.write(bytes)),
-      receive: async (bytes, { remote, sent }): Promise<Received> => {
-        const received = receive(upload, this.ends(remote), bytes, sent);
-        return await refusingTransfers(statuses, log, received);
-      },
       finish: async (): Promise<void> => {
         // Whoever has sent everything may leave: what was begun with all of it is carried out.
         left.removeEventListener("abort", stop);
@@ -164,19 +138,5 @@ export class Files {
         await upload.abort();
       },
     };
-  }
-}
-
-async function receive(
-  upload: Upload,
-  caller: CallerEnds,
-  left: number,
-  sent: number | undefined,
-): Promise<Received> {
-  try {
-    return await upload.receive(caller, left, sent) ? "complete" : "unavailable";
-  } catch (error) {
-    if (error instanceof TransferError && error.status === TransferStatus.lost) return "lost";
-    throw error;
   }
 }

@@ -1,5 +1,4 @@
 import { PlainRefusal } from "../contract/refusal.ts";
-import type { Connection, Received } from "../files/files.ts";
 import { declaredLength } from "./body.ts";
 import { BodyLost } from "./body_lost.ts";
 
@@ -43,28 +42,16 @@ export class BufferShare {
 /** How many uploads at a time get large buffers. */
 const LARGE_UPLOADS = 4;
 
-/** How much of a body must be left for it to be worth to hand the connection over, in bytes. */
-const HANDED_OVER_BYTES = 1024 * 1024;
-/**
- * How much is asked for before, in bytes: more than a new connection's window, so that one reading takes all that has
- * come, and no more than what is asked for afterwards: Deno goes on to take that much from the socket.
- */
-const FIRST_BYTES = SMALL_CHUNK_BYTES;
-
 /** What takes a body's bytes. */
 export interface BodySink {
   /** Takes bytes, and gives them back when they may be used again. */
   write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
-  /** Takes what is left of the body from the connection, if it can. */
-  receive(left: number, connection: Connection): Promise<Received>;
   /** There will be no more, and what was taken is worth nothing. */
   abort(): Promise<void>;
 }
 
 /** How a body is read. */
 export interface BodyReading {
-  /** Where it comes from. */
-  readonly connection: Connection;
   /** Where its buffers come from. */
   readonly share: BufferShare;
   /** Called with what stops the reading; the body then counts as lost. */
@@ -77,16 +64,15 @@ export function refuseDeclared(request: Request, maxBytes: number): void {
 }
 
 /**
- * Hands a request's body to `sink`, which may take the rest of a large one from the connection. What comes this way goes
- * through a few buffers: the bytes are copied into them once and the peer waits while all are on their way. Throws 413
- * as soon as there are more than `maxBytes`, {@link BodyLost}, and what `sink` throws; then the sink was aborted and
- * nothing is under way.
+ * Hands a request's body to `sink`, through a few buffers: the bytes are copied into them once, and the client waits while
+ * all are on their way. Throws 413 as soon as there are more than `maxBytes`, {@link BodyLost}, and what `sink` throws;
+ * then the sink was aborted and nothing is under way.
  */
 export async function pumpBody(
   request: Request,
   maxBytes: number,
   sink: BodySink,
-  { connection, share, onStop }: BodyReading,
+  { share, onStop }: BodyReading,
 ): Promise<void> {
   if (request.body === null) return;
   const declared = declaredLength(request);
@@ -94,14 +80,16 @@ export async function pumpBody(
   const source = chunked
     ? sourceOf(request.body, CHUNKED_STEP_BYTES, CHUNKED_STEP_BYTES)
     : sourceOf(request.body, 1, CHUNK_BYTES);
-  onStop(() => source.cancel());
+  // Why the reading was given up, if it was: what the body then says of itself is not it.
+  let given: { readonly up: unknown } | undefined;
+  const giveUp = (up: unknown): void => {
+    given ??= { up };
+    source.cancel();
+  };
+  onStop(() => giveUp(over()));
   const writing: Promise<Uint8Array<ArrayBuffer>>[] = [];
   try {
     let received = 0;
-    if (!chunked && declared !== undefined) {
-      received = await handOver(source, declared, sink, connection);
-      if (received === declared) return;
-    }
     using buffers = share.take();
     // One byte more than a small body has, so that its end is seen at once.
     const bufferBytes = Math.min(buffers.bytes, (declared ?? buffers.bytes) + 1);
@@ -115,42 +103,18 @@ export async function pumpBody(
       if (received > maxBytes) throw tooLarge(maxBytes);
       if (chunk.length === 0) break;
       const written = sink.write(chunk);
-      // It is looked at when the buffer is needed; until then a failure is nobody's.
-      written.catch(() => {});
+      // The client may wait for the answer before it sends on.
+      written.catch(giveUp);
       writing.push(written);
     }
     await Promise.all(writing);
   } catch (error) {
     source.cancel();
     // First: what waits behind a disk that hangs need not be waited for.
+    const cause = given === undefined ? error : given.up;
     await Promise.allSettled([sink.abort(), ...writing]);
-    throw error;
+    throw cause;
   }
-}
-
-/**
- * Has the sink take a large body from the connection, behind what the server has read of it. Returns how much of it was
- * taken: all, or as much as went this way before it was known that the rest must, too. Throws {@link BodyLost}.
- */
-async function handOver(
-  source: Source,
-  declared: number,
-  sink: BodySink,
-  connection: Connection,
-): Promise<number> {
-  let received = 0;
-  while (source.read !== undefined && declared - received >= HANDED_OVER_BYTES) {
-    const { chunk, done } = await source.read(new ArrayBuffer(FIRST_BYTES));
-    received += chunk.length;
-    await sink.write(chunk);
-    if (done) break;
-    // Deno gives what was asked for, or all that it has read.
-    if (chunk.length === FIRST_BYTES) continue;
-    const rest = await sink.receive(declared - received, connection);
-    if (rest === "lost") throw new BodyLost();
-    return rest === "complete" ? declared : received;
-  }
-  return received;
 }
 
 /** The buffer that was handed on first, once it was given back. */
@@ -171,8 +135,6 @@ interface Filled {
 
 /** Where a body's bytes come from. */
 interface Source {
-  /** Reads once, where the body is still arriving. Throws {@link BodyLost}. */
-  read?(buffer: ArrayBuffer): Promise<Filled>;
   /**
    * Fills a buffer, more or less, and gives it back; at once when there are `enough` bytes. Throws
    * {@link BodyLost}.
@@ -194,11 +156,6 @@ function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number)
     return chunkSource(body.getReader());
   }
   return {
-    async read(buffer): Promise<Filled> {
-      const { done, value } = await orLost(reader.read(new Uint8Array(buffer)));
-      if (value === undefined) throw new BodyLost();
-      return { chunk: value, done };
-    },
     async fill(buffer, enough): Promise<Filled> {
       let held = buffer;
       let filled = 0;
@@ -246,13 +203,20 @@ function chunkSource(reader: ReadableStreamDefaultReader<Uint8Array>): Source {
   };
 }
 
-/** Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed. */
+/**
+ * Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed. But at the server's
+ * shutdown it takes the bodies in flight away (denoland/deno#36809).
+ */
 async function orLost<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;
-  } catch {
-    throw new BodyLost();
+  } catch (error) {
+    throw error instanceof Deno.errors.BadResource ? over() : new BodyLost();
   }
+}
+
+function over(): PlainRefusal {
+  return new PlainRefusal(500, "Cannot write on: the upload is over");
 }
 
 function tooLarge(maxBytes: number): PlainRefusal {

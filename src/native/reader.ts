@@ -1,4 +1,3 @@
-import { type CallerEnds, HeldCaller } from "./caller.ts";
 import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
 import { transfer, TransferError, TransferStatus } from "./transfer.ts";
@@ -106,29 +105,6 @@ export class Reader implements Disposable {
       (token) => symbols.guestd_read_next(this.#handle, out, out.length, token),
     );
     return out.subarray(0, filled);
-  }
-
-  /**
-   * Sends all on the caller's connection: `head`, then `first`, which was read already, and the `left` bytes behind it,
-   * or all there are. True when it is sent and the connection ended; false where the connection is not found or was used
-   * before, and when this was closed by then: then nothing was sent. Throws `TransferError` when the caller was reset.
-   */
-  async send(
-    ends: CallerEnds,
-    head: Uint8Array<ArrayBuffer>,
-    first: Uint8Array<ArrayBuffer>,
-    left: number | undefined,
-  ): Promise<boolean> {
-    using caller = await HeldCaller.hold(this.#core, ends, { wary: false });
-    if (caller === undefined || this.#closed) return false;
-    const { guestd_read_send: send } = this.#core.symbols;
-    const rest = BigInt(left ?? -1);
-    const sent = await transfer(
-      this.#core,
-      (token) =>
-        send(this.#handle, caller.use(), head, head.length, first, first.length, rest, token),
-    );
-    return sent === 1;
   }
 
   /** Lets go of what is open and of what was asked for; what is under way ends soon. */

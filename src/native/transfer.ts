@@ -11,17 +11,12 @@ export const TransferStatus = {
   overLimit: 10_005,
   refused: 10_006,
   cancelled: 10_007,
-  lost: 10_008,
-  shorter: 10_009,
 } as const;
 
 /** Number of ENOENT: it is not there. */
 export const ENOENT = 2;
 /** Number of ENOTDIR: something above it is no directory. */
 export const ENOTDIR = 20;
-
-/** Number of EAGAIN, with which also ends what was dropped before it began. */
-export const EAGAIN = 11;
 
 /** Longest sentence about a failure: room for two paths, in bytes. */
 const SENTENCE_BYTES = 16 * 1024;

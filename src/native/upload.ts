@@ -1,4 +1,3 @@
-import { type CallerEnds, HeldCaller } from "./caller.ts";
 import type { Core } from "./core.ts";
 import type { TreeLimits } from "./reader.ts";
 import { transfer, TransferError, TransferStatus } from "./transfer.ts";
@@ -78,33 +77,6 @@ export class Upload {
       (token) => symbols.guestd_upload_write(this.#handle, bytes, bytes.length, token),
     );
     return bytes;
-  }
-
-  /**
-   * Writes the `left` bytes of a body that are still in the caller's connection, unless that speaks HTTP/2 or is not
-   * found; true if it did. `sent` is what the server has sent on it if it speaks HTTP/1, undefined if it surely does.
-   * Throws `TransferError`.
-   */
-  async receive(ends: CallerEnds, left: number, sent: number | undefined): Promise<boolean> {
-    using caller = await HeldCaller.hold(this.#core, ends, { wary: true });
-    this.#throwIfAborted();
-    if (caller === undefined) return false;
-    const { guestd_upload_receive: receive } = this.#core.symbols;
-    const [received] = await Promise.allSettled([
-      transfer(
-        this.#core,
-        (token) => receive(this.#handle, caller.use(), sent ?? -1, BigInt(left), token),
-      ),
-    ]);
-    // Which of its steps was under way does not matter then.
-    this.#throwIfAborted();
-    if (received.status === "rejected") throw received.reason;
-    return received.value === left;
-  }
-
-  #throwIfAborted(): void {
-    if (this.#aborted === undefined) return;
-    throw new TransferError(TransferStatus.cancelled, "Cannot write on: the upload is over");
   }
 
   /**

@@ -4,54 +4,62 @@ import { fileUrl } from "../support/files_client.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 
-/** How often a caller resets its connection and makes another one from the same port. */
-const TIMES = 1500;
+/** How many clients reset their connections at once, and how often each does. */
+const CLIENTS = 40;
+const ROUNDS = 15;
 
 /**
- * Deno's sockets have no port of their own choice, and no reset. Sends its last argument, of an upload some of the
- * body, resets within milliseconds, asks for health from the same port, and prints what else it got than that.
+ * Deno's sockets have no port of their own choice, and no reset. Each client sends the last argument and up to 200 KB
+ * behind it, resets within milliseconds, asks for health from the same port, and prints what else it got than that.
  */
-const CALLER = `
-import base64, random, socket, struct, sys, time
-port, times, first = int(sys.argv[1]), int(sys.argv[2]), base64.b64decode(sys.argv[3])
-more = [0, 100, 5000, 200000] if b"Length" in first else [0]
+const CLIENT = `
+import base64, random, socket, struct, sys, threading, time
+port, clients, rounds, first = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), base64.b64decode(sys.argv[4])
 def connect(source):
-    caller = socket.socket()
-    caller.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    caller.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-    caller.settimeout(20)
-    caller.bind(("127.0.0.1", source))
-    caller.connect(("127.0.0.1", port))
-    return caller
-source, chance = 0, random.Random(7)
-for _ in range(times):
-    caller = connect(source)
-    source = caller.getsockname()[1]
-    caller.sendall(first + b"x" * chance.choice(more))
-    time.sleep(chance.choice([0, 0.0002, 0.0005, 0.001, 0.003]) * chance.random())
-    caller.close()
-    caller = connect(source)
-    caller.sendall(b"GET /v1/health HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n")
-    answer = b""
-    try:
-        while piece := caller.recv(65536):
-            answer += piece
-    except ConnectionResetError:
-        answer += b" and a reset"
-    if not (answer.startswith(b"HTTP/1.1 200") and b'"bootstrapped":true' in answer and answer.endswith(b"}")):
-        print(answer[:60])
-    caller.close()
+    client = socket.socket()
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.settimeout(20)
+    client.bind(("127.0.0.1", source))
+    client.connect(("127.0.0.1", port))
+    return client
+def run(number):
+    source, chance = 0, random.Random(number)
+    for _ in range(rounds):
+        client = connect(source)
+        source = client.getsockname()[1]
+        try:
+            client.sendall(first + b"x" * chance.choice([0, 100, 5000, 200000]))
+        except ConnectionError:
+            pass
+        time.sleep(chance.choice([0, 0.0002, 0.0005, 0.001, 0.003]) * chance.random())
+        client.close()
+        client = connect(source)
+        client.sendall(b"GET /v1/health HTTP/1.1\\r\\nHost: x\\r\\nConnection: close\\r\\n\\r\\n")
+        answer = b""
+        try:
+            while piece := client.recv(65536):
+                answer += piece
+        except ConnectionResetError:
+            answer += b" and a reset"
+        if not (answer.startswith(b"HTTP/1.1 200") and b'"bootstrapped":true' in answer and answer.endswith(b"}")):
+            print(answer[:60])
+        client.close()
+threads = [threading.Thread(target=run, args=(number,)) for number in range(clients)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
 `;
 
-for (const what of ["download", "upload", "tunnel"] as const) {
+for (const what of ["file", "tree", "upload", "tunnel"] as const) {
   Deno.test(`what belongs to a connection that was reset does not come to another from the same port: ${what}`, async () => {
     using scratch = new Scratch();
     await using daemon = await Daemon.bootstrapped();
+    Deno.writeFileSync(scratch.join("file"), new Uint8Array(600_000));
     const path = scratch.join("file");
-    Deno.writeFileSync(path, new Uint8Array(600_000));
     const bearer = ["Authorization", `Bearer ${daemon.token}`] as const;
     const firsts = {
-      download: request("GET", fileUrl("file", path), [bearer]),
+      file: request("GET", fileUrl("file", path), [bearer]),
+      tree: request("GET", fileUrl("tar", scratch.path), [bearer]),
       upload: request("PUT", fileUrl("file", path), [bearer, ["Content-Length", "3000000"]]),
       tunnel: request("GET", "/v1/tcp?port=9", [
         bearer,
@@ -62,7 +70,7 @@ for (const what of ["download", "upload", "tunnel"] as const) {
     };
     const first = new Uint8Array(firsts[what]).toBase64();
     const { stdout, stderr, code } = await new Deno.Command("python3", {
-      args: ["-c", CALLER, String(daemon.port), String(TIMES), first],
+      args: ["-c", CLIENT, String(daemon.port), String(CLIENTS), String(ROUNDS), first],
     }).output();
     const said = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
     deepStrictEqual([code, ...said], [0, "", ""]);

@@ -7,12 +7,11 @@ use std::sync::atomic::AtomicBool;
 
 use super::files::path_of;
 use super::with_core;
-use crate::abi::{BAD_LAYOUT, Lent, UNKNOWN, bytes, bytes_mut};
+use crate::abi::{BAD_LAYOUT, Lent, UNKNOWN, bytes_mut};
 use crate::disk::number;
 use crate::file::failure::Failure;
 use crate::file::read::WholeFile;
 use crate::file::reader::Opened;
-use crate::file::sender::Answer;
 use crate::file::window::LineWindow;
 use crate::tar::Limits;
 use crate::tar::pack::Packer;
@@ -127,48 +126,6 @@ pub unsafe extern "C" fn guestd_read_next(handle: u32, out: *mut u8, len: u32, t
             return UNKNOWN;
         };
         reader.next(&transfers.readers, out, transfers.ticket(token));
-        0
-    })
-}
-
-/// Sends a download on the connection `caller` of [`guestd_caller_hold`](super::caller::guestd_caller_hold), which is
-/// used up: `head`, `first`, which was read of it already, and `left` bytes behind it, or all there are if that is
-/// negative. Nobody else may write there, and nothing may have been written. Completes `token` with 1 when all was sent
-/// and the connection ended, with 0 if it cannot be had so; when that fails the connection is reset.
-///
-/// # Safety
-/// `head` and `first` are null or point to as many bytes as the number after them says, which stay unchanged until this
-/// returns.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_read_send(
-    handle: u32,
-    caller: u32,
-    head: *const u8,
-    head_len: u32,
-    first: *const u8,
-    first_len: u32,
-    left: i64,
-    token: u32,
-) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
-    let (head, first) = unsafe { (bytes(head, head_len), bytes(first, first_len)) };
-    with_core(|core| {
-        let transfers = &core.transfers;
-        let (Some(caller), Some(reader)) = (core.callers.take(caller), transfers.reader(handle))
-        else {
-            return UNKNOWN;
-        };
-        let answer = Answer {
-            begin: [head, first].concat(),
-            left: u64::try_from(left).ok(),
-        };
-        let ticket = transfers.ticket(token);
-        reader.send(
-            (&transfers.readers, &transfers.peers),
-            caller,
-            answer,
-            ticket,
-        );
         0
     })
 }

@@ -12,7 +12,6 @@ use rustix::fs::{Mode, stat};
 use super::with_core;
 use crate::abi::{Lent, UNKNOWN, bytes, bytes_mut};
 use crate::disk::number;
-use crate::file::body::Source;
 use crate::file::failure::Failure;
 use crate::file::parents::nearest_dir;
 use crate::file::reserve::Reserve;
@@ -119,32 +118,6 @@ pub unsafe extern "C" fn guestd_upload_write(
             return UNKNOWN;
         };
         upload.write(&transfers.writers, data, transfers.ticket(token));
-        0
-    })
-}
-
-/// Writes what is left of a body, `left` bytes, straight from the connection `caller` of
-/// [`guestd_caller_hold`](super::caller::guestd_caller_hold), which is used up; nobody else may read that
-/// meanwhile. `sent` is how many bytes the server has sent on it before if it speaks HTTP/1, or negative if
-/// it surely does. Completes `token` with how many were written: `left`, or 0 if they cannot be had so.
-#[unsafe(no_mangle)]
-pub extern "C" fn guestd_upload_receive(
-    handle: u32,
-    caller: u32,
-    sent: i32,
-    left: u64,
-    token: u32,
-) -> i32 {
-    with_core(|core| {
-        let transfers = &core.transfers;
-        let (Some(caller), Some(upload)) = (core.callers.take(caller), transfers.upload(handle))
-        else {
-            return UNKNOWN;
-        };
-        let sent = u64::try_from(sent).ok();
-        let source = Source { caller, left, sent };
-        let ticket = transfers.ticket(token);
-        upload.receive(&transfers.writers, &transfers.peers, source, ticket);
         0
     })
 }

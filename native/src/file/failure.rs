@@ -21,10 +21,6 @@ pub const OVER_LIMIT: i32 = 10_005;
 pub const REFUSED: i32 = 10_006;
 /// The handle was closed meanwhile.
 pub const CANCELLED: i32 = 10_007;
-/// The connection ended before the body did.
-pub const LOST: i32 = 10_008;
-/// The file has become shorter since its size was told.
-pub const SHORTER: i32 = 10_009;
 
 /// Why a transfer failed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,22 +4,14 @@
 //! - `stamp`  whether a file changed
 //! - `target`, `temp`, `parents`, `reserve`  where an upload goes and what it leaves alone
 //! - `reader`, `upload`  a transfer under way, step by step
-//! - `body`, `pour`  what is left of a request's body, and its way
-//! - `send`, `sender`  an answer's way to the caller's connection
-//! - `peers`  who has to wait for the other end
 //! - `crew`, `strand`, `ticket`  the threads, the order of the steps, their completion
 
-pub mod body;
 pub mod crew;
 pub mod failure;
 pub mod parents;
-pub mod peers;
-pub mod pour;
 pub mod read;
 pub mod reader;
 pub mod reserve;
-pub mod send;
-pub mod sender;
 pub mod stamp;
 pub mod strand;
 pub mod target;

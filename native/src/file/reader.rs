@@ -1,14 +1,10 @@
 //! A download under way: something that fills the buffers that TypeScript lends.
 
-use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::crew::{Crew, Lane};
 use super::failure::{CANCELLED, Failure};
-use super::peers::Peers;
-use super::send::{Connection, Place, give_up};
-use super::sender::{Answer, Sender};
 use super::strand::{Step, Strand};
 use super::ticket::Ticket;
 use crate::abi::Lent;
@@ -35,36 +31,16 @@ pub struct State {
     size: u64,
 }
 
-impl State {
-    /// What is read, unless that is over.
-    pub fn source(&mut self) -> Option<&mut Box<dyn Source>> {
-        self.source.as_mut()
-    }
-
-    /// There is no more to read.
-    pub fn end(&mut self) {
-        self.source = None;
-    }
-}
-
 /// A download. Its steps run in the order in which they were asked for, on a crew.
 pub struct Reader {
     strand: Arc<Strand<State>>,
     cancelled: Arc<AtomicBool>,
-    place: Place,
-    sending: Arc<Mutex<Weak<Sender>>>,
 }
 
 impl Default for Reader {
     fn default() -> Self {
         let (strand, cancelled) = (Strand::new(State::default()), Arc::default());
-        let (place, sending) = Default::default();
-        Self {
-            strand,
-            cancelled,
-            place,
-            sending,
-        }
+        Self { strand, cancelled }
     }
 }
 
@@ -142,49 +118,15 @@ impl Reader {
         });
     }
 
-    /// Sends all on the caller's connection `caller`. Ends `ticket` with 1, or with 0 where that cannot be had so
-    /// and nothing was sent; after a failure the connection is reset.
-    pub fn send(
-        &self,
-        (crew, peers): (&Crew, &Peers),
-        caller: OwnedFd,
-        answer: Answer,
-        ticket: Ticket,
-    ) {
-        let (strand, place) = (Arc::clone(&self.strand), Arc::clone(&self.place));
-        let sending = Arc::clone(&self.sending);
-        let (crews, cancelled) = ((crew.clone(), peers.clone()), self.cancelled());
-        self.strand.run(crew, move |_| {
-            let Some(connection) = Connection::take(caller, &place) else {
-                return ticket.end(Ok(0));
-            };
-            let sender = Sender::begin(strand, crews, connection, answer, ticket);
-            *lock(&sending) = Arc::downgrade(&sender);
-            // Whoever closes it from now on finds the sender.
-            if cancelled.load(Ordering::Relaxed) {
-                sender.give_up();
-            }
-        });
-    }
-
     /// Nobody wants the rest: what is under way ends soon, what has not begun is dropped. What is
     /// open is closed by the crew: closing may take long.
     pub fn close(&self, crew: &Crew) {
         self.cancelled.store(true, Ordering::Relaxed);
-        give_up(&self.place);
-        let sender = lock(&self.sending).upgrade();
-        if let Some(sender) = sender {
-            sender.give_up();
-        }
         if self.strand.clear() && self.strand.state().source.is_none() {
             return;
         }
         self.strand.run(crew, |state| state.source = None);
     }
-}
-
-fn lock(sending: &Mutex<Weak<Sender>>) -> MutexGuard<'_, Weak<Sender>> {
-    sending.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn closed() -> Failure {

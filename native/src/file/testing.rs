@@ -1,10 +1,7 @@
-//! Directories and connections for tests.
+//! Directories for tests.
 
-use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
-
-use crate::caller::Ends;
 
 /// A directory that is removed with everything in it.
 pub struct TempDir(PathBuf);
@@ -30,13 +27,4 @@ impl Drop for TempDir {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }
-}
-
-/// Both ends of a connection, the caller's first, and what names it.
-pub fn connected() -> (TcpStream, TcpStream, Ends) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let caller = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let (accepted, peer) = listener.accept().unwrap();
-    let local_port = listener.local_addr().unwrap().port();
-    (caller, accepted, Ends { peer, local_port })
 }

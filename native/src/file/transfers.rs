@@ -4,10 +4,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustix::io::Errno;
-
 use super::crew::Crew;
-use super::peers::Peers;
 use super::reader::Reader;
 use super::ticket::{Texts, Ticket};
 use super::upload::Upload;
@@ -27,8 +24,6 @@ pub struct Transfers {
     pub readers: Crew,
     /// Runs the steps of uploads.
     pub writers: Crew,
-    /// Whom transfers wait for.
-    pub peers: Peers,
     wake: Arc<Wake>,
     texts: Texts,
     reads: Mutex<HashMap<u32, Arc<Reader>>>,
@@ -38,10 +33,9 @@ pub struct Transfers {
 
 impl Transfers {
     /// No transfer, no thread.
-    pub fn new(wake: Arc<Wake>) -> Result<Self, Errno> {
+    pub fn new(wake: Arc<Wake>) -> Self {
         let (texts, reads, uploads, next) = Default::default();
-        Ok(Self {
-            peers: Peers::new()?,
+        Self {
             readers: Crew::new("guestd-read", CREW, READERS_OF_ONE),
             writers: Crew::new("guestd-write", CREW, WRITERS_OF_ONE),
             wake,
@@ -49,7 +43,7 @@ impl Transfers {
             reads,
             uploads,
             next,
-        })
+        }
     }
 
     /// The promise to complete `token`.

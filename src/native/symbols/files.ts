@@ -10,10 +10,6 @@ export const FILE_SYMBOLS = {
   },
   guestd_read_size: { parameters: ["u32", "buffer", "u32"], result: "i32" },
   guestd_read_next: { parameters: ["u32", "buffer", "u32", "u32"], result: "i32" },
-  guestd_read_send: {
-    parameters: ["u32", "u32", "buffer", "u32", "buffer", "u32", "i64", "u32"],
-    result: "i32",
-  },
   guestd_read_close: { parameters: ["u32"], result: "i32" },
   guestd_upload_file: {
     parameters: ["buffer", "u32", "i32", "u64", "buffer", "u32", "u32"],
@@ -24,7 +20,6 @@ export const FILE_SYMBOLS = {
     result: "i32",
   },
   guestd_upload_write: { parameters: ["u32", "buffer", "u32", "u32"], result: "i32" },
-  guestd_upload_receive: { parameters: ["u32", "u32", "i32", "u64", "u32"], result: "i32" },
   guestd_upload_finish: { parameters: ["u32", "u64", "u64", "u32"], result: "i32" },
   guestd_upload_abort: { parameters: ["u32", "u32"], result: "i32" },
   guestd_failure_take: { parameters: ["u32", "buffer", "u32"], result: "i32" },
