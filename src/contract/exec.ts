@@ -10,7 +10,6 @@ import {
   orNull,
   withDefault,
 } from "./object.ts";
-import { refusing } from "./refusal.ts";
 import {
   bool,
   choice,
@@ -152,18 +151,16 @@ export class StdinResponse extends object({
   eof: bool(),
 }) {}
 
-/** Decodes a start body; throws the `Refusal` `malformed_request`. */
+/** Decodes a start body; throws {@link Mismatch}. */
 export function decodeStart(bytes: Uint8Array): StartRequest {
-  return refusing(() => {
-    const request = StartRequest.decode(parseJson(bytes, BODY), BODY);
-    if (request.shell && request.command.length > 1) {
-      throw new Mismatch("command must be a single script when shell is true");
-    }
-    if (!request.shell && request.command.length === 0) {
-      throw new Mismatch("command must not be empty when shell is false");
-    }
-    return request;
-  });
+  const request = StartRequest.decode(parseJson(bytes, BODY), BODY);
+  if (request.shell && request.command.length > 1) {
+    throw new Mismatch("command must be a single script when shell is true");
+  }
+  if (!request.shell && request.command.length === 0) {
+    throw new Mismatch("command must not be empty when shell is false");
+  }
+  return request;
 }
 
 /** A decoded stdin body. */
@@ -174,15 +171,11 @@ export interface StdinWrite {
   readonly eof: boolean;
 }
 
-/** Decodes a stdin body; throws the `Refusal` `malformed_request`. Its size is looked at elsewhere. */
+/** Decodes a stdin body; throws {@link Mismatch}. Its size is looked at elsewhere. */
 export function decodeStdin(bytes: Uint8Array): StdinWrite {
-  return refusing(() => {
-    const { data_b64, signal } = StdinRequest.decode(parseJson(bytes, BODY), BODY);
-    return {
-      data: data_b64 === null ? null : decodeBase64(data_b64, "data_b64"),
-      eof: signal === "eof",
-    };
-  });
+  const { data_b64, signal } = StdinRequest.decode(parseJson(bytes, BODY), BODY);
+  const data = data_b64 === null ? null : decodeBase64(data_b64, "data_b64");
+  return { data, eof: signal === "eof" };
 }
 
 /** A poll response without its output. */

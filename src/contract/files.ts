@@ -1,5 +1,4 @@
 import { decodeQuery, object, orNull, type QuerySource } from "./object.ts";
-import { PlainRefusal, refusingPlainly } from "./refusal.ts";
 import { digits64, Mismatch, type Schema, text } from "./schema.ts";
 
 /** Schema of a path in a query. */
@@ -25,27 +24,25 @@ export class FileReadQuery extends object({
   end_line: orNull(digits64(0n)),
 }) {}
 
-/** Decodes the query of a file write or tar route; throws a {@link PlainRefusal} with status 400. */
+/** Decodes the query of a file write or tar route; throws {@link Mismatch}. */
 export function decodeFsQuery(source: QuerySource): FsQuery {
-  return refusingPlainly(() => decodeQuery(FsQuery, source));
+  return decodeQuery(FsQuery, source);
 }
 
-/** Decodes the query of a file read; throws a {@link PlainRefusal} with status 400. */
+/** Decodes the query of a file read; throws {@link Mismatch}. */
 export function decodeFileReadQuery(source: QuerySource): FileReadQuery {
-  return refusingPlainly(() => {
-    const decoded = decodeQuery(FileReadQuery, source);
-    if (decoded.end_line !== null && decoded.end_line < (decoded.start_line ?? 1n)) {
-      throw new Mismatch("query parameter end_line must not be before start_line");
-    }
-    return decoded;
-  });
+  const decoded = decodeQuery(FileReadQuery, source);
+  if (decoded.end_line !== null && decoded.end_line < (decoded.start_line ?? 1n)) {
+    throw new Mismatch("query parameter end_line must not be before start_line");
+  }
+  return decoded;
 }
 
-/** The mode that `mode` spells in octal; throws a {@link PlainRefusal} with status 400. */
+/** The mode that `mode` spells in octal; throws {@link Mismatch}. */
 export function parseMode(mode: string): number {
   const digits = /^(?:0o|0)?([0-7]{1,4})$/.exec(mode)?.[1];
   if (digits === undefined) {
-    throw new PlainRefusal(400, "query parameter mode must be up to four octal digits");
+    throw new Mismatch("query parameter mode must be up to four octal digits");
   }
   return Number.parseInt(digits, 8);
 }

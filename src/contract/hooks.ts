@@ -1,6 +1,5 @@
 import { decodeBase64, parseJson, parseJsonText } from "./json.ts";
 import { BODY, dictionary, object, orNull, withDefault } from "./object.ts";
-import { refusingPlainly } from "./refusal.ts";
 import { Mismatch, text } from "./schema.ts";
 
 /** The platform's lifecycle hooks, in the order of the protocol. */
@@ -45,27 +44,17 @@ export interface DecodedRunHook {
   readonly identity: Identity | null;
 }
 
-/**
- * Decodes the body of the run hook; throws a `PlainRefusal` with status 400 that quotes no value.
- */
+/** Decodes the body of the run hook; throws a {@link Mismatch} that quotes no value. */
 export function decodeRunHook(bytes: Uint8Array): DecodedRunHook {
-  return refusingPlainly(() => {
-    const envelope = RunHookEnvelope.decode(parseJson(bytes, BODY), BODY);
-    if (envelope.runHookPayload === null) throw new Mismatch("runHookPayload is missing");
-    const payload = parseJsonText(envelope.runHookPayload, "runHookPayload");
-    const { agent_token, env, identity_seed, identity_host_public_key } = RunHook.decode(
-      payload,
-      "runHookPayload",
-    );
-    if (!isPresentable(agent_token)) {
-      throw new Mismatch("agent_token must be a string that an Authorization header can carry");
-    }
-    return {
-      token: agent_token,
-      env,
-      identity: decodeIdentity(identity_seed, identity_host_public_key),
-    };
-  });
+  const envelope = RunHookEnvelope.decode(parseJson(bytes, BODY), BODY);
+  if (envelope.runHookPayload === null) throw new Mismatch("runHookPayload is missing");
+  const payload = parseJsonText(envelope.runHookPayload, "runHookPayload");
+  const { agent_token, env, ...keys } = RunHook.decode(payload, "runHookPayload");
+  if (!isPresentable(agent_token)) {
+    throw new Mismatch("agent_token must be a string that an Authorization header can carry");
+  }
+  const identity = decodeIdentity(keys.identity_seed, keys.identity_host_public_key);
+  return { token: agent_token, env, identity };
 }
 
 /**

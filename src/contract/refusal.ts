@@ -1,5 +1,5 @@
 import { object } from "./object.ts";
-import { choice, Mismatch, text } from "./schema.ts";
+import { choice, text } from "./schema.ts";
 
 /** A slug's status and what it tells the client. */
 interface SlugRow {
@@ -93,23 +93,5 @@ export class PlainRefusal extends Error {
     this.name = "PlainRefusal";
     this.status = status;
     this.text = text;
-  }
-}
-
-/** Runs `decode` and turns its {@link Mismatch} into the {@link Refusal} `malformed_request`. */
-export function refusing<T>(decode: () => T): T {
-  try {
-    return decode();
-  } catch (error) {
-    throw error instanceof Mismatch ? new Refusal("malformed_request", error.message) : error;
-  }
-}
-
-/** Runs `decode` and turns its {@link Mismatch} into a {@link PlainRefusal} with status 400. */
-export function refusingPlainly<T>(decode: () => T): T {
-  try {
-    return decode();
-  } catch (error) {
-    throw error instanceof Mismatch ? new PlainRefusal(400, error.message) : error;
   }
 }

@@ -1,5 +1,4 @@
-import { decodeQuery, nullable, object, orNull, type QuerySource } from "./object.ts";
-import { refusing } from "./refusal.ts";
+import { nullable, object, orNull } from "./object.ts";
 import { bool, choice, digits64, int32, type Schema, text, uint64 } from "./schema.ts";
 
 /** Where to resume a stream. */
@@ -45,8 +44,3 @@ export class ExitEvent extends object({
   /** Bytes published in all. */
   offset: uint64(),
 }) {}
-
-/** Decodes the query of a stream; throws the `malformed_request` refusal. */
-export function decodeStreamQuery(source: QuerySource): StreamQuery {
-  return refusing(() => decodeQuery(StreamQuery, source));
-}

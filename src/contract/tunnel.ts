@@ -1,5 +1,4 @@
 import { decodeQuery, object, type QuerySource, withDefault } from "./object.ts";
-import { refusing } from "./refusal.ts";
 import { digits16, flag } from "./schema.ts";
 
 /** Where a tunnel leads. */
@@ -19,7 +18,7 @@ export const CLOSE_CODES = {
   nothing_listening: { code: 4502, meaning: "Nothing listening on the port." },
 } as const satisfies Record<string, { readonly code: number; readonly meaning: string }>;
 
-/** Decodes the query of a tunnel; throws the `malformed_request` refusal. */
+/** Decodes the query of a tunnel; throws `Mismatch`. */
 export function decodeTunnelQuery(source: QuerySource): TunnelQuery {
-  return refusing(() => decodeQuery(TunnelQuery, source));
+  return decodeQuery(TunnelQuery, source);
 }

@@ -47,12 +47,6 @@ export function memoriesFor(limits: Limits, collect?: () => void): Memories {
   };
 }
 
-/** A whole body; disposed of once nothing is kept of it, or of what was made of it. */
-export interface Body extends Disposable {
-  /** What `decode` makes of its bytes, which are gone then. */
-  decoded<T>(decode: (bytes: Uint8Array) => T): T;
-}
-
 /**
  * Body of a start. Throws 413 above `max_body_bytes`, `spawn_failed` above 16 MiB once all of it
  * was dropped, and {@link BodyLost}.
@@ -114,9 +108,9 @@ async function readBody(
 ): Promise<Body | "dropped" | "too large"> {
   const declared = declaredLength(request);
   if (declared !== undefined && declared > reading.maxBytes) return "too large";
-  if (request.body === null) return unheld(new Uint8Array());
+  if (request.body === null) return new Body(new Uint8Array());
   if (declared !== undefined && declared <= FREE_BYTES) {
-    return unheld(await request.bytes().catch(lost));
+    return new Body(await request.bytes().catch(lost));
   }
   return await collect(request, request.body.getReader(), declared, reading);
 }
@@ -126,8 +120,76 @@ function lost(): never {
   throw new BodyLost();
 }
 
-function unheld(bytes: Uint8Array): Body {
-  return { decoded: (decode) => decode(bytes), [Symbol.dispose]: () => {} };
+/** Reads a body piece by piece; what is beyond the first 64 KiB once it has its place in the memory. */
+async function collect(
+  request: Request,
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  declared: number | undefined,
+  { keepBytes, maxBytes, memory }: Reading,
+): Promise<Body | "dropped" | "too large"> {
+  const mostBytes = Math.min(declared ?? keepBytes, keepBytes);
+  const giveUp = (): void => abandonBody(request, reader);
+  using held = new DisposableStack();
+  let place: BodyPlace | undefined;
+  let dropped = declared !== undefined && declared > keepBytes;
+  let kept = new Uint8Array(dropped ? 0 : FREE_BYTES);
+  let received = 0;
+  for (;;) {
+    const { done, value } = await reader.read().catch(lost);
+    place?.check();
+    if (done) break;
+    const at = received;
+    received += value.length;
+    if (received > maxBytes) {
+      giveUp();
+      return "too large";
+    }
+    if (received > keepBytes && !dropped) {
+      dropped = true;
+      kept = new Uint8Array();
+      held.dispose();
+    }
+    if (dropped) continue;
+    if (received > kept.length) {
+      place = await memory?.place(mostBytes, giveUp);
+      if (place !== undefined) held.use(place);
+      const larger = new Uint8Array(mostBytes);
+      larger.set(kept.subarray(0, at));
+      kept = larger;
+    }
+    kept.set(value, at);
+    if (place !== undefined) place.received = received;
+  }
+  if (dropped) return "dropped";
+  await place?.complete();
+  return new Body(kept.subarray(0, received), held.move());
+}
+
+/** A whole body; disposed of once nothing is kept of it, or of what was made of it. */
+export class Body implements Disposable {
+  readonly #bytes: Uint8Array<ArrayBuffer>;
+  readonly #place: Disposable | undefined;
+
+  /** A body, and what its place in the memory is left by. */
+  constructor(bytes: Uint8Array<ArrayBuffer>, place?: Disposable) {
+    this.#bytes = bytes;
+    this.#place = place;
+  }
+
+  /** What `decode` makes of its bytes, which are gone then. */
+  decoded<T>(decode: (bytes: Uint8Array) => T): T {
+    try {
+      return decode(this.#bytes);
+    } finally {
+      // Freed now, and not when they are collected: what was made of them is still to be used.
+      if (this.#place !== undefined) this.#bytes.buffer.transfer(0);
+    }
+  }
+
+  /** Leaves the place. */
+  [Symbol.dispose](): void {
+    this.#place?.[Symbol.dispose]();
+  }
 }
 
 /** The `Content-Length`; Deno has refused a request whose header is malformed. */
@@ -141,92 +203,24 @@ const abandoned = new WeakSet<Request>();
 /** Gives up a body in its middle: what is still to come is not worth its connection. */
 export function abandonBody(
   request: Request,
-  reader: ReadableStreamDefaultReader<Uint8Array>,
+  reader: { readonly cancel: () => Promise<void> | void },
 ): void {
   abandoned.add(request);
   // Not awaited: the answer never waits for body bytes.
-  reader.cancel().catch(() => {});
+  Promise.resolve(reader.cancel()).catch(() => {});
 }
 
-/** Whether {@link abandonBody} was called for the request. */
-export function wasAbandoned(request: Request): boolean {
-  return abandoned.has(request);
-}
-
-/** Reads a body piece by piece; what is beyond the first 64 KiB as its place in the memory allows. */
-async function collect(
-  request: Request,
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  declared: number | undefined,
-  { keepBytes, maxBytes, memory }: Reading,
-): Promise<Body | "dropped" | "too large"> {
-  const mostBytes = Math.min(declared ?? keepBytes, keepBytes);
-  const place = memory && new BodyPlace(memory, mostBytes, () => abandonBody(request, reader));
-  let dropped = declared !== undefined && declared > keepBytes;
-  let kept = new Uint8Array(dropped ? 0 : FREE_BYTES);
-  let received = 0;
-  try {
-    for (;;) {
-      const { done, value } = await reader.read().catch(lost);
-      place?.check();
-      if (done) break;
-      const at = received;
-      received += value.length;
-      if (received > maxBytes) {
-        place?.[Symbol.dispose]();
-        abandonBody(request, reader);
-        return "too large";
-      }
-      if (received > keepBytes && !dropped) {
-        dropped = true;
-        kept = new Uint8Array();
-        place?.[Symbol.dispose]();
-      }
-      if (dropped) continue;
-      if (received > FREE_BYTES) {
-        const turn = place?.take(received);
-        // Mostly there is nothing to wait for.
-        if (turn !== undefined) await turn;
-        if (kept.length < received) kept = enlarged(kept, at, mostBytes);
-      }
-      kept.set(value, at);
-    }
-    if (dropped) return "dropped";
-    const turn = place?.settle();
-    if (turn !== undefined) await turn;
-    return new HeldBody(kept.subarray(0, received), place);
-  } catch (error) {
-    place?.[Symbol.dispose]();
-    throw error;
+/**
+ * Decides about what a request still sends although nobody reads it, and tells whether the answer must say
+ * `Connection: close`. Nothing is waited for. A body that is cancelled Deno drains, and keeps the connection; one that
+ * nobody has looked at makes it say close while there is more to come, swallow that and close.
+ */
+export function leaveBody(request: Request, maxDrainBytes: number): boolean {
+  if (abandoned.has(request)) return true;
+  const declared = declaredLength(request);
+  // Not even `bodyUsed` may be asked of the others: that alone makes Deno keep the connection.
+  if (declared !== undefined && declared > 0 && declared <= maxDrainBytes) {
+    if (!request.bodyUsed) request.body?.cancel().catch(() => {});
   }
-}
-
-/** A body that came in pieces. */
-class HeldBody implements Body {
-  readonly #bytes: Uint8Array<ArrayBuffer>;
-  readonly #place: BodyPlace | undefined;
-
-  constructor(bytes: Uint8Array<ArrayBuffer>, place: BodyPlace | undefined) {
-    this.#bytes = bytes;
-    this.#place = place;
-  }
-
-  decoded<T>(decode: (bytes: Uint8Array) => T): T {
-    try {
-      return decode(this.#bytes);
-    } finally {
-      // Freed now, and not when they are collected: what was made of them is still to be used.
-      this.#bytes.buffer.transfer(0);
-    }
-  }
-
-  [Symbol.dispose](): void {
-    this.#place?.[Symbol.dispose]();
-  }
-}
-
-function enlarged(bytes: Uint8Array, used: number, toBytes: number): Uint8Array<ArrayBuffer> {
-  const larger = new Uint8Array(toBytes);
-  larger.set(bytes.subarray(0, used));
-  return larger;
+  return false;
 }

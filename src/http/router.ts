@@ -5,13 +5,9 @@ import { Mismatch } from "../contract/schema.ts";
 import { VERSION } from "../contract/version.ts";
 import type { Log } from "../log.ts";
 import { BodyLost } from "./body_lost.ts";
-import { drainBody } from "./drain.ts";
-import { refuseEntry, type TokenSource } from "./gate.ts";
-import { InFlight } from "./in_flight.ts";
-import { Query } from "./query.ts";
+import { leaveBody } from "./body.ts";
 import { json, text } from "./respond.ts";
-import { Roster } from "./roster.ts";
-import { cutTarget } from "./target.ts";
+import { cutTarget, Query, Roster } from "./target.ts";
 
 /** A request that found its route and passed the gate. */
 export interface Call {
@@ -35,6 +31,14 @@ export type Handler = (call: Call) => Response | Promise<Response>;
 
 /** One handler for each route. */
 export type Handlers = Readonly<Record<RouteName, Handler>>;
+
+/** The installed token, as far as the gate needs it. */
+export interface TokenSource {
+  /** Whether a token is installed. */
+  readonly installed: boolean;
+  /** Compares in constant time; false when none is installed. */
+  matches(presented: Uint8Array): boolean;
+}
 
 /** What a router needs. */
 export interface RouterOptions {
@@ -107,7 +111,7 @@ export function createRouter(options: RouterOptions): Router {
       // After an upgrade the request is no longer there to be looked at, the head has been sent,
       // with the version in it, and the server wants this very response back.
       if (response.status === 101) return response;
-      const close = drainBody(request, limits.max_drain_bytes);
+      const close = leaveBody(request, limits.max_drain_bytes);
       return finish(response, close || options.draining?.() === true);
     },
     idle: () => inFlight.idle(),
@@ -155,4 +159,62 @@ function logFailure(log: Log, msg: string, route: string, error: unknown): void 
   const frames = error instanceof Error ? (error.stack ?? "").split("\n") : [];
   const at = frames.filter((line) => line.startsWith("    at ")).slice(0, 8);
   log.error(msg, { route, kind, at: at.map((line) => line.trim()).join(" < ") });
+}
+
+/**
+ * The answer to a Bearer request that may not pass, or undefined. Looks at the `Authorization`
+ * header alone.
+ *
+ * Deno joins two headers to one value with ", " between them, and so they present one odd token.
+ */
+function refuseEntry(request: Request, token: TokenSource): Response | undefined {
+  if (!token.installed) return text(503, "No token is installed yet.");
+  const presented = presentedToken(request.headers.get("authorization"));
+  if (presented !== undefined && token.matches(presented)) return undefined;
+  return text(401, "The bearer token is missing or not the installed one.", {
+    "www-authenticate": "Bearer",
+  });
+}
+
+/** The raw bytes after `Bearer `, the scheme in any case; undefined for anything else. */
+function presentedToken(header: string | null): Uint8Array | undefined {
+  if (header === null) return undefined;
+  const space = header.indexOf(" ");
+  if (space === -1 || header.slice(0, space).toLowerCase() !== "bearer") return undefined;
+  // Deno hands each byte of a header over as one char, so this restores what was on the wire.
+  const bytes = new Uint8Array(header.length - space - 1);
+  for (let at = 0; at < bytes.length; at++) bytes[at] = header.charCodeAt(space + 1 + at);
+  return bytes;
+}
+
+/**
+ * The requests whose answers are not yet sent whole.
+ *
+ * Invariant: `#count` is the number of promises given to `enter` that have not settled; somebody
+ * waits in `#waiting` only while it is not 0.
+ */
+class InFlight {
+  #count = 0;
+  readonly #waiting = new Set<() => void>();
+
+  /** Counts a request until `completed` settles. */
+  enter(completed: Promise<void>): void {
+    this.#count++;
+    const leave = (): void => this.#leave();
+    completed.then(leave, leave);
+  }
+
+  /** Ends as soon as there are none: at once, if there are none now. */
+  async idle(): Promise<void> {
+    if (this.#count === 0) return;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.add(resolve);
+    await promise;
+  }
+
+  #leave(): void {
+    if (--this.#count > 0) return;
+    for (const resolve of this.#waiting) resolve();
+    this.#waiting.clear();
+  }
 }

@@ -1,5 +1,5 @@
 import { PlainRefusal } from "../contract/refusal.ts";
-import { declaredLength } from "./body.ts";
+import { abandonBody, declaredLength } from "./body.ts";
 import { BodyLost } from "./body_lost.ts";
 
 /** How much is collected before it is handed on, in bytes. */
@@ -109,7 +109,7 @@ export async function pumpBody(
     }
     await Promise.all(writing);
   } catch (error) {
-    source.cancel();
+    abandonBody(request, source);
     // First: what waits behind a disk that hangs need not be waited for.
     const cause = given === undefined ? error : given.up;
     await Promise.allSettled([sink.abort(), ...writing]);

@@ -1,7 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { plain, refused } from "../support/answers.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
-import { bodyText, header, headerValues, type RawResponse } from "../support/raw_http.ts";
+import { bodyText, header, headerValues, type RawResponse, request } from "../support/raw_http.ts";
 import { ROSTER } from "./roster.ts";
 
 /** A target of each route: an exec that nobody registered where there is an id. */
@@ -177,21 +177,23 @@ Deno.test("a query is looked at behind the gate: a bad one is 503, then 401, the
   await each(400, "t");
 });
 
-Deno.test("a refused body within max_drain_bytes keeps its connection, one beyond or chunked closes it", async () => {
+Deno.test("a refused body within max_drain_bytes keeps its connection, more to come or chunks close it", async () => {
   await using daemon = await Daemon.start({ env: { GUESTD_MAX_DRAIN_BYTES: "100" } });
-  for (const [size, kept] of [[100, true], [101, false]] as const) {
+  const framings: [name: string, value: string, body: string, kept: boolean][] = [
+    ["Content-Length", "100", "x".repeat(100), true],
+    ["Content-Length", "101", "x".repeat(101), false],
+    ["Transfer-Encoding", "chunked", "1\r\nx\r\n0\r\n\r\n", false],
+  ];
+  for (const [name, value, body, kept] of framings) {
     using connection = await daemon.connect();
-    const answer = await connection.ask("POST", "/v1/exec/start", [], new Uint8Array(size));
-    deepStrictEqual([answer.status, header(answer, "connection")], [
-      503,
-      kept ? undefined : "close",
-    ]);
+    await connection.send(request("POST", "/v1/exec/start", [[name, value]]));
+    const answer = await connection.response();
+    const said = header(answer, "connection");
+    deepStrictEqual([answer.status, said], [503, kept ? undefined : "close"]);
+    await connection.send(body);
     if (kept) strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+    else await connection.closedByPeer();
   }
-  using connection = await daemon.connect();
-  const chunked = [["Transfer-Encoding", "chunked"]] as const;
-  const answer = await connection.ask("POST", "/v1/exec/start", chunked, "1\r\nx\r\n0\r\n\r\n");
-  deepStrictEqual([answer.status, header(answer, "connection")], [503, "close"]);
 });
 
 Deno.test("a path id whose escapes are malformed passes the gate first, then is unknown_exec", async () => {

@@ -1,9 +1,7 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import fc from "fast-check";
 import { ROWS, servedPath } from "../../src/contract/rows.ts";
-import { Query } from "../../src/http/query.ts";
-import { Roster } from "../../src/http/roster.ts";
-import { cutTarget } from "../../src/http/target.ts";
+import { cutTarget, Query, Roster } from "../../src/http/target.ts";
 import { bodyText, RawConnection } from "../support/raw_http.ts";
 import { runs } from "../support/property.ts";
 import { PREFIX, RouterFixture, TOKEN } from "../unit/http_fixture.ts";

@@ -1,6 +1,6 @@
 import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
 import { decodeRunHook } from "../../src/contract/hooks.ts";
-import { PlainRefusal } from "../../src/contract/refusal.ts";
+import { Mismatch } from "../../src/contract/schema.ts";
 
 const KEY = new Uint8Array(32).fill(7).toBase64();
 const OTHER = new Uint8Array(32).fill(9).toBase64();
@@ -10,13 +10,12 @@ function envelope(payload: unknown): Uint8Array {
   return new TextEncoder().encode(JSON.stringify({ runHookPayload }));
 }
 
-/** The text of the refusal that `body` gets. */
+/** The sentence of the mismatch that `body` is. */
 function refusalOf(body: Uint8Array): string {
   let text = "";
   throws(() => decodeRunHook(body), (error) => {
-    ok(error instanceof PlainRefusal, String(error));
-    strictEqual(error.status, 400);
-    text = error.text;
+    ok(error instanceof Mismatch, String(error));
+    text = error.message;
     return true;
   });
   return text;

@@ -1,31 +1,22 @@
 import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
 import { decodeFileReadQuery, decodeFsQuery, parseMode } from "../../src/contract/files.ts";
-import { PlainRefusal, Refusal } from "../../src/contract/refusal.ts";
-import { decodeStreamQuery } from "../../src/contract/stream.ts";
+import { decodeQuery } from "../../src/contract/object.ts";
+import { Mismatch } from "../../src/contract/schema.ts";
+import { StreamQuery } from "../../src/contract/stream.ts";
 import { decodeTunnelQuery } from "../../src/contract/tunnel.ts";
-import { Query } from "../../src/http/query.ts";
+import { Query } from "../../src/http/target.ts";
 
 const U64 = "18446744073709551615";
 
-function malformed(decode: (query: Query) => unknown, raw: string, name: string): void {
+function refused(decode: (query: Query) => unknown, raw: string, name: string): void {
   throws(
     () => decode(new Query(raw)),
-    (error) =>
-      error instanceof Refusal && error.slug === "malformed_request" &&
-      error.detail.startsWith(`query parameter ${name} `),
+    (error) => error instanceof Mismatch && error.message.startsWith(`query parameter ${name} `),
     raw,
   );
 }
 
-function refusedPlainly(decode: (query: Query) => unknown, raw: string, name: string): void {
-  throws(
-    () => decode(new Query(raw)),
-    (error) =>
-      error instanceof PlainRefusal && error.status === 400 &&
-      error.text.startsWith(`query parameter ${name} `),
-    raw,
-  );
-}
+const decodeStreamQuery = (query: Query): StreamQuery => decodeQuery(StreamQuery, query);
 
 Deno.test("a stream's offset is a decimal uint64, exact, null when missing", () => {
   const offset = (raw: string): bigint | null => decodeStreamQuery(new Query(raw)).offset;
@@ -54,9 +45,9 @@ Deno.test("a stream's offset is a decimal uint64, exact, null when missing", () 
       "٣",
       "1_000",
     ]
-  ) malformed(decodeStreamQuery, `offset=${value}`, "offset");
-  malformed(decodeStreamQuery, "offset", "offset");
-  malformed(decodeStreamQuery, "offset=&offset=1", "offset");
+  ) refused(decodeStreamQuery, `offset=${value}`, "offset");
+  refused(decodeStreamQuery, "offset", "offset");
+  refused(decodeStreamQuery, "offset=&offset=1", "offset");
 });
 
 Deno.test("a tunnel's port is a decimal uint16 and must be there; identity is one of four words", () => {
@@ -67,10 +58,10 @@ Deno.test("a tunnel's port is a decimal uint16 and must be there; identity is on
   deepStrictEqual(decode("port=1&identity=0"), { port: 1, identity: false });
   deepStrictEqual(decode("port=1&identity=false"), { port: 1, identity: false });
   for (const raw of ["", "port", "port=", "port=65536", "port=-1", "port=http", "Port=1"]) {
-    malformed(decodeTunnelQuery, raw, "port");
+    refused(decodeTunnelQuery, raw, "port");
   }
   for (const value of ["", "yes", "True", "01", "2"]) {
-    malformed(decodeTunnelQuery, `port=1&identity=${value}`, "identity");
+    refused(decodeTunnelQuery, `port=1&identity=${value}`, "identity");
   }
 });
 
@@ -83,8 +74,8 @@ Deno.test("a path is form-urlencoded UTF-8, not empty, without NUL", () => {
   for (
     const raw of ["", "Path=/x", "path", "path=", "path=%", "path=%zz", "path=%FF", "path=a%00b"]
   ) {
-    refusedPlainly(decodeFsQuery, raw, "path");
-    refusedPlainly(decodeFileReadQuery, raw, "path");
+    refused(decodeFsQuery, raw, "path");
+    refused(decodeFileReadQuery, raw, "path");
   }
 });
 
@@ -102,7 +93,7 @@ Deno.test("the mode of a write is taken as text, and parsed as octal where it co
   ];
   for (const [text, mode] of modes) strictEqual(parseMode(text), mode, text);
   for (const text of ["", "8", "77777", "0o", "0x1", "-1", "644 ", "rwx", "0O7"]) {
-    throws(() => parseMode(text), (error) => error instanceof PlainRefusal && error.status === 400);
+    throws(() => parseMode(text), (error) => error instanceof Mismatch);
   }
 });
 
@@ -119,11 +110,11 @@ Deno.test("line bounds are decimal uint64, from line 1, in order", () => {
     start_line: 3n,
     end_line: 3n,
   });
-  refusedPlainly(decodeFileReadQuery, "path=x&start_line=0", "start_line");
-  refusedPlainly(decodeFileReadQuery, "path=x&start_line=x", "start_line");
-  refusedPlainly(decodeFileReadQuery, "path=x&end_line=1.5", "end_line");
-  refusedPlainly(decodeFileReadQuery, "path=x&end_line=0", "end_line");
-  refusedPlainly(decodeFileReadQuery, "path=x&start_line=5&end_line=4", "end_line");
+  refused(decodeFileReadQuery, "path=x&start_line=0", "start_line");
+  refused(decodeFileReadQuery, "path=x&start_line=x", "start_line");
+  refused(decodeFileReadQuery, "path=x&end_line=1.5", "end_line");
+  refused(decodeFileReadQuery, "path=x&end_line=0", "end_line");
+  refused(decodeFileReadQuery, "path=x&start_line=5&end_line=4", "end_line");
 });
 
 Deno.test("a value that does not decode matters only where it is asked for", () => {

@@ -1,4 +1,5 @@
-import { decodeStreamQuery, type ExitEvent } from "../../contract/stream.ts";
+import { decodeQuery } from "../../contract/object.ts";
+import { type ExitEvent, StreamQuery } from "../../contract/stream.ts";
 import type { Exec } from "../../exec/exec.ts";
 import type { Registry } from "../../exec/registry.ts";
 import { EventBody } from "../event_body.ts";
@@ -29,7 +30,7 @@ export class StreamRoutes implements Pick<Handlers, "exec_stream"> {
   /** Makes the handler. */
   constructor({ registry, keepaliveSecs }: StreamRoutesOptions) {
     this.exec_stream = async ({ id, query }) => {
-      const { offset } = decodeStreamQuery(query);
+      const { offset } = decodeQuery(StreamQuery, query);
       const exec = await registry.get(id);
       const body = new EventBody({
         reader: registry.subscribe(exec, offset ?? 0n),
