@@ -13,21 +13,17 @@ use crate::caller::Held;
 use crate::clock::span_ns;
 use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
+use crate::process::context::{Command, Context, Mailbox, Spans};
 use crate::process::exec::{Exec, Table};
-use crate::process::log::{LAG_BYTES, Sizes};
-use crate::process::reap;
+use crate::process::log::{LAG_BYTES, Log, Sizes};
+use crate::process::proc_scan::{self, Answer, Process};
 use crate::process::request::Request;
-use crate::process::spawner::{self, Spawner};
-use crate::process::spooler;
-use crate::process::standing;
+use crate::process::spawner::{self, SpawnContext, Spawner};
 use crate::process::store::Store;
-use crate::procfs::Member;
-use crate::reactor::census::{self, Desk};
-use crate::reactor::mailbox::{Command, Mailbox};
-use crate::reactor::poll::Poll;
-use crate::reactor::{self, Spans};
+use crate::process::{reap, spooler, supervisor};
+use crate::self_protection;
 use crate::tunnel::engine::Tunnels;
-use crate::wake::{Kind, Wake};
+use crate::wake::{Kind, Outbox, Wake};
 
 /// What the core is opened with.
 #[derive(Clone, Copy, Debug)]
@@ -63,7 +59,7 @@ pub struct Core {
     pub table: Arc<Table>,
     mailbox: Arc<Mailbox>,
     spawner: Arc<Spawner>,
-    census: Sender<census::Order>,
+    scans: Sender<Answer>,
     /// For calls that may hang.
     pub jobs: Jobs,
     /// Files and trees on their way.
@@ -80,7 +76,8 @@ pub struct Core {
 
 impl Core {
     /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
-    /// processes of the same user, for it holds the token, and it stands as [`standing`] says.
+    /// processes of the same user, for it holds the token, and it protects itself as
+    /// [`self_protection`] says.
     pub fn open(settings: Settings<'_>) -> Result<Self, Errno> {
         crate::abi::heap::bound();
         let of_thread = |error: std::io::Error| {
@@ -92,7 +89,6 @@ impl Core {
         reap::on_child_exit(child_exits.try_clone().map_err(of_thread)?)?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
-        let (census, _) = census::start(Arc::clone(&mailbox)).map_err(of_thread)?;
         let span = |secs| span_ns(secs).unwrap_or(NEVER_NS);
         let spans = Spans {
             linger_ns: span(settings.linger_secs),
@@ -105,25 +101,16 @@ impl Core {
             to_tell.notify(Kind::SpoolFailed, errno.raw_os_error() as u32);
         })
         .map_err(of_thread)?;
-        let desk = Desk::new(census.clone());
-        let poll = Arc::new(Poll::new()?);
-        reactor::start(
-            Arc::clone(&poll),
-            Arc::clone(&mailbox),
-            Arc::clone(&wake),
-            desk,
-            Arc::clone(&store),
-            spans,
-            child_exits,
-        )?;
-        let spawner = Spawner::start(spawner::Desk {
+        let scans = proc_scan::start().map_err(of_thread)?;
+        let context = Context::new(Outbox::new(Arc::clone(&wake)), Arc::clone(&store), spans)?;
+        supervisor::start(context, Arc::clone(&mailbox), child_exits, scans.clone())?;
+        let spawner = Spawner::start(SpawnContext {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
-            poll,
             wake: Arc::clone(&wake),
-            before: standing::take(),
+            original: self_protection::protect(),
             sizes: Sizes {
-                capture: settings.capture_bytes as usize,
+                capture: u64::from(settings.capture_bytes),
                 window: u64::from(settings.window_bytes),
                 lag: LAG_BYTES,
             },
@@ -139,7 +126,7 @@ impl Core {
             table,
             mailbox,
             spawner,
-            census,
+            scans,
             jobs,
             transfers,
             callers: Held::default(),
@@ -167,25 +154,32 @@ impl Core {
     pub fn attach(&self, exec: &Arc<Exec>, offset: u64) -> u32 {
         let id = self.new_id();
         self.streams().insert(id, Arc::clone(exec));
-        exec.state().log.attach(id, offset);
+        exec.facts().log.attach(id, offset);
         id
     }
 
-    /// The exec that reader `id` reads.
-    pub fn stream(&self, id: u32) -> Option<Arc<Exec>> {
-        self.streams().get(&id).cloned()
+    /// Has `read` read for reader `id`, and lets the pipes go on if they were paused for want of the
+    /// room that it made. `None` for nobody's handle.
+    pub fn read<R>(&self, id: u32, read: impl FnOnce(&mut Log) -> R) -> Option<R> {
+        let exec = self.streams().get(&id).cloned()?;
+        let mut facts = exec.facts();
+        let result = read(&mut facts.log);
+        if facts.log.take_resumption() {
+            self.send(Command::Resume { exec: exec.id });
+        }
+        Some(result)
     }
 
-    /// Detaches a reader, and lets the pipes go on if they were held for it.
+    /// Detaches a reader, and lets the pipes go on if they were paused for it.
     pub fn detach(&self, id: u32) {
         let Some(exec) = self.streams().remove(&id) else {
             return;
         };
-        let mut state = exec.state();
-        state.log.detach(id);
-        let held = state.log.held;
-        drop(state);
-        if held {
+        let mut facts = exec.facts();
+        facts.log.detach(id);
+        let paused = facts.log.paused;
+        drop(facts);
+        if paused {
             self.send(Command::Resume { exec: exec.id });
         }
     }
@@ -195,20 +189,16 @@ impl Core {
     pub fn list_members(self: &Arc<Self>, token: u32) {
         let core = Arc::clone(self);
         let ours = self.table.all();
-        let answer = move |result: Result<Vec<Member>, Errno>| match result {
-            Ok(members) => {
-                let list = pairs(&ours, &members);
+        let answer = move |found: Result<Vec<Process>, Errno>| match found {
+            Ok(processes) => {
+                let list = pairs(&ours, &processes);
                 let size = list.len() as i64;
                 core.tables().insert(token, list);
                 core.wake.complete(token, 0, size);
             }
             Err(errno) => core.wake.complete(token, errno.raw_os_error(), 0),
         };
-        if self
-            .census
-            .send(census::Order::Answer(Box::new(answer)))
-            .is_err()
-        {
+        if self.scans.send(Box::new(answer)).is_err() {
             self.wake.complete(token, libc::EIO, 0);
         }
     }
@@ -246,16 +236,16 @@ impl Core {
     }
 }
 
-/// The members of the groups that are still ours after the pass: a number that was given up while
+/// The members of the groups that are still ours after the look: a number that was given up while
 /// it ran may have been counted for somebody else.
-fn pairs(ours: &[Arc<Exec>], members: &[Member]) -> Vec<u8> {
-    let held = ours.iter().filter(|exec| !exec.state().group_gone);
-    let groups: HashMap<i32, u32> = held.map(|exec| (exec.pid, exec.id)).collect();
+fn pairs(ours: &[Arc<Exec>], processes: &[Process]) -> Vec<u8> {
+    let ours = ours.iter().filter(|exec| !exec.facts().group_gone);
+    let groups: HashMap<i32, u32> = ours.map(|exec| (exec.pid, exec.id)).collect();
     let mut list = Vec::new();
-    for member in members {
-        if let Some(exec) = groups.get(&member.pgid) {
+    for process in processes.iter().filter(|process| process.live) {
+        if let Some(exec) = groups.get(&process.pgid) {
             list.extend(exec.to_le_bytes());
-            list.extend(member.pid.to_le_bytes());
+            list.extend(process.pid.to_le_bytes());
         }
     }
     list

@@ -8,9 +8,9 @@
 //! - `exports`  every `extern "C"` function, a file a family
 //! - `core`     what one opened core owns, and the order in which it ends
 //! - `wake`     events for TypeScript, taken by one parked call
-//! - `reactor`  one thread that owns all pipes, pidfds and timers
-//! - `process`  spawning, captured output, the stream's ring, groups
-//! - `procfs`   one pass over /proc
+//! - `process`  commands: started, their output kept, their groups ended, by one supervising thread
+//! - `reactor`  what an event loop is made of: an epoll set and timers
+//! - `self_protection`  limits that the daemon takes for itself
 //! - `caller`   a caller's connection, found among the process's own
 //! - `socket`   what is asked of a connection
 //! - `file`, `tar`  files and trees on their way in and out
@@ -29,9 +29,9 @@ pub mod file;
 pub mod identity;
 pub mod jobs;
 pub mod process;
-pub mod procfs;
 pub mod reactor;
 pub mod scrub;
+pub mod self_protection;
 pub mod socket;
 pub mod stderr;
 pub mod tar;

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use guestd::clock::WALL_AHEAD_NS;
+use guestd::process::context::Command;
 use guestd::process::reap::Exit;
-use guestd::reactor::mailbox::Command;
 use support::{Host, QUICK, shell};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -44,7 +44,7 @@ fn a_jump_at_another_time_ends_nothing() {
     set_clock(HOUR_NS);
     host.core.send(Command::Resumed);
     settled(&host);
-    assert!(exec.state().exit.is_none());
+    assert!(exec.facts().exit.is_none());
     set_clock(0);
 }
 
@@ -68,8 +68,8 @@ fn a_jump_over_a_freeze_ends_what_it_overtook() {
     host.core.send(Command::Resumed);
     host.published(&exec);
     assert!(resumed.elapsed() < Duration::from_secs(5));
-    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
-    assert!(long.state().exit.is_none(), "its budget is two hours");
+    assert_eq!(exec.facts().exit, Some(Exit::Signal(libc::SIGTERM)));
+    assert!(long.facts().exit.is_none(), "its budget is two hours");
     let token = host.token();
     host.core.send(Command::Stdin {
         exec: young.id,
@@ -78,7 +78,7 @@ fn a_jump_over_a_freeze_ends_what_it_overtook() {
         token,
     });
     host.published(&young);
-    assert_eq!(young.state().exit, Some(Exit::Code(7)));
+    assert_eq!(young.facts().exit, Some(Exit::Code(7)));
     set_clock(0);
 }
 
@@ -88,10 +88,10 @@ fn a_jump_after_the_resume_hook_counts_too() {
     host.core.send(Command::Suspended);
     host.core.send(Command::Resumed);
     settled(&host);
-    assert!(exec.state().exit.is_none());
+    assert!(exec.facts().exit.is_none());
     set_clock(HOUR_NS);
     host.published(&exec);
-    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+    assert_eq!(exec.facts().exit, Some(Exit::Signal(libc::SIGTERM)));
     set_clock(0);
 }
 
@@ -109,7 +109,7 @@ fn a_linger_survives_jumps_in_both_directions() {
         let lingered = exited.elapsed();
         assert!(lingered > Duration::from_millis(200), "{lingered:?}");
         assert!(lingered < Duration::from_secs(10), "{lingered:?}");
-        assert!(exec.state().writers_may_be_alive);
+        assert!(exec.facts().writers_may_be_alive);
         set_clock(0);
     }
 }

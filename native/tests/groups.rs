@@ -5,10 +5,10 @@ mod support;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use guestd::process::context::Command;
+use guestd::process::log::Stream;
 use guestd::process::reap::Exit;
 use guestd::process::request::Request;
-use guestd::process::ring::Stream;
-use guestd::reactor::mailbox::Command;
 use support::{Host, QUICK, captured, eventually, shell, state_of};
 
 #[test]
@@ -32,11 +32,11 @@ fn the_leader_stays_a_zombie_until_its_group_is_empty() {
         assert_eq!(size, 8);
         host.core.take_table(token).unwrap();
         assert_eq!(state_of(exec.pid), Some('Z'));
-        assert!(!exec.state().group_gone);
+        assert!(!exec.facts().group_gone);
     }
     std::fs::write(&fifo, "go\n").unwrap();
     eventually("the leader is reaped", || state_of(exec.pid).is_none());
-    assert!(exec.state().group_gone);
+    assert!(exec.facts().group_gone);
     std::fs::remove_file(&fifo).unwrap();
 }
 
@@ -57,7 +57,7 @@ fn kill_ends_a_member_that_ignores_sigterm_after_the_leader_is_gone() {
         asked.elapsed() >= Duration::from_millis(300),
         "SIGKILL came before the grace"
     );
-    eventually("the group is gone", || exec.state().group_gone);
+    eventually("the group is gone", || exec.facts().group_gone);
     let token = host.token();
     host.core.send(Command::Kill {
         exec: exec.id,
@@ -82,7 +82,7 @@ fn kill_answers_as_soon_as_nobody_is_left() {
     }
     assert_eq!(tokens.map(|token| host.operation(token)), [(0, 1); 2]);
     host.published(&exec);
-    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+    assert_eq!(exec.facts().exit, Some(Exit::Signal(libc::SIGTERM)));
 }
 
 #[test]
@@ -97,9 +97,9 @@ fn a_timeout_ends_the_group_and_an_absurd_one_never_does() {
         ..shell("exit 3")
     });
     host.published(&short);
-    assert_eq!(short.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+    assert_eq!(short.facts().exit, Some(Exit::Signal(libc::SIGTERM)));
     host.published(&long);
-    assert_eq!(long.state().exit, Some(Exit::Code(3)));
+    assert_eq!(long.facts().exit, Some(Exit::Code(3)));
 }
 
 #[test]
@@ -110,8 +110,8 @@ fn reap_ends_what_the_leader_left() {
         ..shell("sleep 1000 & exit 0")
     });
     host.published(&exec);
-    assert!(!exec.state().writers_may_be_alive);
-    eventually("the group is gone", || exec.state().group_gone);
+    assert!(!exec.facts().writers_may_be_alive);
+    eventually("the group is gone", || exec.facts().group_gone);
 }
 
 #[test]
@@ -132,8 +132,8 @@ fn ending_all_groups_answers_once_each_is_empty_or_was_killed() {
     for exec in [&meek, &stubborn] {
         host.published(exec);
     }
-    assert_eq!(meek.state().exit, Some(Exit::Signal(libc::SIGTERM)));
-    assert_eq!(stubborn.state().exit, Some(Exit::Signal(libc::SIGKILL)));
+    assert_eq!(meek.facts().exit, Some(Exit::Signal(libc::SIGTERM)));
+    assert_eq!(stubborn.facts().exit, Some(Exit::Signal(libc::SIGKILL)));
 }
 
 #[test]
@@ -151,10 +151,10 @@ fn a_collected_exec_is_signalled_no_more_and_its_writer_goes_on() {
         token,
     });
     assert_eq!(host.operation(token), (0, 0));
-    let members = guestd::procfs::live_processes().unwrap();
+    let members = guestd::process::proc_scan::processes().unwrap();
     let left: Vec<_> = members
         .iter()
-        .filter(|member| member.pgid == exec.pid)
+        .filter(|member| member.live && member.pgid == exec.pid)
         .collect();
     assert_eq!(left.len(), 1, "the background writer was ended");
     let pid = rustix::process::Pid::from_raw(left[0].pid).unwrap();
@@ -180,10 +180,10 @@ fn a_member_that_leaves_the_group_keeps_no_kill_waiting() {
     let exec = host.sh(&format!("perl -e '{leaver}' & exit 0"));
     host.says(&exec, "ready");
     host.published(&exec);
-    let members = guestd::procfs::live_processes().unwrap();
+    let members = guestd::process::proc_scan::processes().unwrap();
     let left = members
         .iter()
-        .find(|member| member.pgid == exec.pid)
+        .find(|member| member.live && member.pgid == exec.pid)
         .unwrap();
     let token = host.token();
     let asked = Instant::now();
@@ -211,7 +211,7 @@ fn what_is_started_after_all_groups_were_ended_is_killed_at_once() {
     assert_eq!(host.operation(token), (0, 0));
     let late = host.sh("sleep 1000");
     host.published(&late);
-    assert_eq!(late.state().exit, Some(Exit::Signal(libc::SIGKILL)));
+    assert_eq!(late.facts().exit, Some(Exit::Signal(libc::SIGKILL)));
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn a_stopped_member_hears_of_its_end() {
     });
     assert_eq!(host.operation(token), (0, 1));
     host.published(&exec);
-    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGTERM)));
+    assert_eq!(exec.facts().exit, Some(Exit::Signal(libc::SIGTERM)));
 }
 
 /// A file system of FUSE whose server takes requests and answers none but the first: who looks
@@ -316,9 +316,9 @@ fn a_kill_of_what_cannot_be_killed_answers_once_sigkill_was_sent() {
         took < Duration::from_secs(5),
         "waited for its end: {took:?}"
     );
-    assert!(exec.state().exit.is_none(), "it lives on");
+    assert!(exec.facts().exit.is_none(), "it lives on");
     drop(answered);
     server.join().unwrap();
     host.published(&exec);
-    assert_eq!(exec.state().exit, Some(Exit::Signal(libc::SIGKILL)));
+    assert_eq!(exec.facts().exit, Some(Exit::Signal(libc::SIGKILL)));
 }

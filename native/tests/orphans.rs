@@ -5,9 +5,9 @@ mod support;
 
 use std::process::Command;
 
+use guestd::process::context::Command as Order;
+use guestd::process::log::Stream;
 use guestd::process::reap::reap_orphans;
-use guestd::process::ring::Stream;
-use guestd::reactor::mailbox::Command as Order;
 use support::{Host, QUICK, captured, eventually, state_of};
 
 const AS_INIT: &str = "GUESTD_TEST_AS_INIT";
@@ -111,7 +111,7 @@ fn sibling() {
     host.published(&exec);
     let sibling: i32 = captured(&exec, Stream::Stdout).parse().unwrap();
     assert!(state_of(sibling).is_some(), "no sibling: {sibling}");
-    assert!(!exec.state().group_gone);
+    assert!(!exec.facts().group_gone);
     let token = host.token();
     host.core.send(Order::Kill {
         exec: exec.id,

@@ -4,8 +4,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use guestd::process::exec::{Exec, Table};
-use guestd::process::log::{Log, Sizes};
-use guestd::process::ring::Stream;
+use guestd::process::log::{Log, Sizes, Stream};
 use guestd::process::spooler;
 use guestd::process::store::Store;
 use rustix::io::Errno;
@@ -20,22 +19,20 @@ const SIZES: Sizes = Sizes {
 fn filled(store: &Arc<Store>, id: u32, bytes: usize) -> (Arc<Exec>, Vec<u8>) {
     let output: Vec<u8> = (0..bytes).map(|at| (at / 7 + id as usize) as u8).collect();
     let exec = Arc::new(Exec::new(id, 1, 0, Log::new(SIZES, store)));
-    let mut state = exec.state();
+    let mut facts = exec.facts();
     output
         .chunks(60_000)
-        .for_each(|chunk| state.log.push(Stream::Stdout, chunk, |_| ()));
-    state.log.end(|_| ());
-    drop(state);
+        .for_each(|chunk| facts.log.push(Stream::Stdout, chunk, |_| ()));
+    facts.log.end(|_| ());
+    drop(facts);
     (exec, output)
 }
 
 fn captured(exec: &Exec) -> Vec<u8> {
-    let state = exec.state();
-    let mut out = vec![0; state.log.capture(Stream::Stdout).len()];
-    state
-        .log
-        .read_captured(Stream::Stdout, 0, &mut out)
-        .unwrap();
+    let facts = exec.facts();
+    let mut out = vec![0; facts.log.captured(Stream::Stdout) as usize];
+    let read = facts.log.read_captured(Stream::Stdout, 0, &mut out);
+    read.unwrap();
     out
 }
 

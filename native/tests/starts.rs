@@ -2,9 +2,9 @@
 
 mod support;
 
+use guestd::process::log::Stream;
 use guestd::process::reap::Exit;
 use guestd::process::request::Request;
-use guestd::process::ring::Stream;
 use support::{Host, Hung, QUICK, captured, shell};
 
 #[test]
@@ -12,11 +12,11 @@ fn a_command_ends_with_its_code_and_all_its_output() {
     let host = Host::open(QUICK);
     let exec = host.sh("echo out; echo err >&2; exit 7");
     host.published(&exec);
-    assert_eq!(exec.state().exit, Some(Exit::Code(7)));
-    assert!(!exec.state().writers_may_be_alive);
+    assert_eq!(exec.facts().exit, Some(Exit::Code(7)));
+    assert!(!exec.facts().writers_may_be_alive);
     assert_eq!(captured(&exec, Stream::Stdout), "out\n");
     assert_eq!(captured(&exec, Stream::Stderr), "err\n");
-    assert_eq!(exec.state().log.total(), 8);
+    assert_eq!(exec.facts().log.total(), 8);
 }
 
 #[test]
@@ -24,7 +24,7 @@ fn a_signal_is_not_an_exit_code() {
     let host = Host::open(QUICK);
     let exec = host.sh("kill -9 $$");
     host.published(&exec);
-    assert_eq!(exec.state().exit, Some(Exit::Signal(9)));
+    assert_eq!(exec.facts().exit, Some(Exit::Signal(9)));
 }
 
 #[test]
@@ -124,7 +124,7 @@ fn a_start_that_hangs_in_its_working_directory_holds_up_no_other() {
     for code in 1..4 {
         let exec = host.sh(&format!("exit {code}"));
         host.published(&exec);
-        assert_eq!(exec.state().exit, Some(Exit::Code(code)));
+        assert_eq!(exec.facts().exit, Some(Exit::Code(code)));
     }
     // Its server gone, the file system answers with an error, and so do the starts.
     hung.give_up();

@@ -48,6 +48,28 @@ export function violations(edges: readonly Edge[]): string[] {
   });
 }
 
+/** Height of each room of the core in native/src/. What has none is for all, and uses no room. */
+const CORE_HEIGHTS: ReadonlyMap<string, number> = new Map([
+  ["exports", 4],
+  ["core", 3],
+  ["tar", 2],
+  ["file", 1],
+  ["identity", 1],
+  ["process", 1],
+  ["tunnel", 1],
+]);
+
+/** A sentence for each import of the core that points the wrong way. */
+export function coreViolations(edges: readonly Edge[]): string[] {
+  const roomOf = (path: string): string => (path.split("/")[2] ?? "").replace(/\.rs$/, "");
+  return edges.flatMap(({ from, to }) => {
+    const [upper, lower] = [roomOf(from), roomOf(to)];
+    const [height, depth] = [upper, lower].map((room) => CORE_HEIGHTS.get(room) ?? 0);
+    if (upper === lower || depth === 0 || Number(height) > Number(depth)) return [];
+    return [`${from} imports ${to}: ${upper} must not know ${lower}`];
+  });
+}
+
 /**
  * The modules of one cycle of imports that exist at run time, first and last being the same; undefined where there is
  * none.

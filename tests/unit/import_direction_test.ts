@@ -1,5 +1,6 @@
 import { deepStrictEqual, notStrictEqual, strictEqual } from "node:assert/strict";
-import { type Edge, findCycle, violations } from "../support/import_graph.ts";
+import { coreViolations, type Edge, findCycle, violations } from "../support/import_graph.ts";
+import { moduleFiles, rustEdges } from "../support/rust_modules.ts";
 import { importsOf, readSource, resolveSpecifier, sourceFiles } from "../support/source_files.ts";
 
 const SOURCES = sourceFiles("src", ".ts");
@@ -26,6 +27,28 @@ Deno.test("every import of ours names a file that is there", () => {
 
 Deno.test("no module imports itself by way of others", () => {
   strictEqual(findCycle(edges()), undefined);
+});
+
+/** What still points the wrong way, as `from to`. */
+const KNOWN: ReadonlySet<string> = new Set([
+  "native/src/file/sender.rs native/src/file/reader.rs",
+  "native/src/file/upload.rs native/src/tar/spool.rs",
+  "native/src/tunnel/relay.rs native/src/tunnel/context.rs",
+]);
+
+function coreEdges(): Edge[] {
+  const files = moduleFiles(sourceFiles("native/src", ".rs"));
+  const all = [...files.values()].flatMap((path) => rustEdges(path, readSource(path), files));
+  return all.filter(({ from, to }) => !KNOWN.has(`${from} ${to}`));
+}
+
+Deno.test("the core's imports point one way too: exports, core, rooms, what all use", () => {
+  notStrictEqual(coreEdges().length, 0);
+  deepStrictEqual(coreViolations(coreEdges()), []);
+});
+
+Deno.test("no module of the core imports itself by way of others", () => {
+  strictEqual(findCycle(coreEdges()), undefined);
 });
 
 Deno.test("only src/native opens a library or touches a pointer", () => {
@@ -71,6 +94,50 @@ Deno.test("the rule sees each kind of import that it forbids", () => {
     ["src/native/wake.ts", "src/contract/limits.ts"],
   ] as const;
   for (const [from, to] of allowed) deepStrictEqual(violations([{ from, to }]), []);
+});
+
+Deno.test("the core's rule sees what it forbids", () => {
+  const edge = (from: string, to: string): Edge => ({
+    from: `native/src/${from}.rs`,
+    to: `native/src/${to}.rs`,
+  });
+  const forbidden = [
+    edge("process/log", "core"),
+    edge("core", "exports/exec"),
+    edge("file/upload", "tar/spool"),
+    edge("process/log", "file/temp"),
+    edge("reactor", "process/log"),
+  ];
+  for (const one of forbidden) strictEqual(coreViolations([one]).length, 1, one.from);
+  const allowed = [
+    edge("exports/exec", "process/log"),
+    edge("core", "process/log"),
+    edge("tar/spool", "file/temp"),
+    edge("process/log", "process/store"),
+    edge("reactor", "clock"),
+  ];
+  deepStrictEqual(coreViolations(allowed), []);
+});
+
+Deno.test("every way of naming a module in Rust is read, and none in a comment or a test", () => {
+  const files = moduleFiles(
+    ["lib", "core", "wake", "process/mod", "process/log", "process/log_tests", "process/store"]
+      .map((name) => `native/src/${name}.rs`),
+  );
+  const source = [
+    "use super::{log::{Log, Next}, store};",
+    "use crate::wake as bell; // use crate::a;",
+    "fn f() { crate::core::open(); super::super::wake::g() }",
+    "#[cfg(test)]",
+    "mod tests { use crate::lib; }",
+  ].join("\n");
+  const targets = (path: string): string[] =>
+    rustEdges(path, source, files).map(({ to }) => to.slice("native/src/".length)).sort();
+  const [own, room] = ["native/src/process/store.rs", "native/src/process/mod.rs"];
+  deepStrictEqual(targets(own), ["core.rs", "process/log.rs", "wake.rs"]);
+  deepStrictEqual(rustEdges(room, "pub use self::log::Log;", files), [
+    { from: room, to: "native/src/process/log.rs" },
+  ]);
 });
 
 Deno.test("a cycle is found however long it is, and a diamond is none", () => {

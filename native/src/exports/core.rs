@@ -6,8 +6,8 @@ use std::sync::{Arc, PoisonError};
 use super::{CORE, with_core};
 use crate::abi::{ABI_VERSION, BAD_LAYOUT, bytes, bytes_mut, guard};
 use crate::core::{Core, Settings};
+use crate::process::context::Command;
 use crate::process::reap;
-use crate::reactor::mailbox::Command;
 
 /// The version of this border.
 #[unsafe(no_mangle)]

@@ -3,10 +3,10 @@
 
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut};
+use crate::process::context::Command;
+use crate::process::log::Stream;
 use crate::process::reap::Exit;
 use crate::process::request;
-use crate::process::ring::Stream;
-use crate::reactor::mailbox::Command;
 
 /// Size of the facts in the caller's buffer, in bytes.
 const FACTS_SIZE: usize = 56;
@@ -45,18 +45,14 @@ pub unsafe extern "C" fn guestd_exec_facts(exec: u32, out: *mut u8, len: u32) ->
         if out.len() < FACTS_SIZE {
             return BAD_LAYOUT;
         }
-        let state = exec.state();
-        let (stdout, stderr) = (
-            state.log.capture(Stream::Stdout),
-            state.log.capture(Stream::Stderr),
-        );
-        let flags = u32::from(state.exit.is_some())
-            | u32::from(state.published) << 1
-            | u32::from(state.writers_may_be_alive) << 2
-            | u32::from(stdout.is_cut() || stderr.is_cut()) << 3
-            | u32::from(matches!(state.exit, Some(Exit::Signal(_)))) << 4
-            | u32::from(state.group_gone) << 5;
-        let status = match state.exit {
+        let facts = exec.facts();
+        let flags = u32::from(facts.exit.is_some())
+            | u32::from(facts.published) << 1
+            | u32::from(facts.writers_may_be_alive) << 2
+            | u32::from(facts.log.is_truncated()) << 3
+            | u32::from(matches!(facts.exit, Some(Exit::Signal(_)))) << 4
+            | u32::from(facts.group_gone) << 5;
+        let status = match facts.exit {
             Some(Exit::Code(number) | Exit::Signal(number)) => number,
             None => 0,
         };
@@ -68,9 +64,9 @@ pub unsafe extern "C" fn guestd_exec_facts(exec: u32, out: *mut u8, len: u32) ->
         }
         let words = [
             exec.started_at,
-            stdout.len() as u64,
-            stderr.len() as u64,
-            state.log.total(),
+            facts.log.captured(Stream::Stdout),
+            facts.log.captured(Stream::Stderr),
+            facts.log.total(),
         ];
         for (slot, word) in out[16..].chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
@@ -103,7 +99,11 @@ pub unsafe extern "C" fn guestd_exec_output(
         } else {
             Stream::Stderr
         };
-        match exec.state().log.read_captured(stream, offset as usize, out) {
+        match exec
+            .facts()
+            .log
+            .read_captured(stream, u64::from(offset), out)
+        {
             Ok(count) => count as i32,
             Err(errno) => -errno.raw_os_error(),
         }
@@ -117,7 +117,7 @@ pub extern "C" fn guestd_exec_release(exec: u32) -> i32 {
         let Some(exec) = core.table.get(exec) else {
             return UNKNOWN;
         };
-        exec.state().log.release();
+        exec.facts().log.release();
         0
     })
 }

@@ -3,14 +3,10 @@
 
 use super::with_core;
 use crate::abi::{UNKNOWN, bytes_mut};
-use crate::process::log::Next;
-use crate::process::ring::Stream;
-use crate::reactor::mailbox::Command;
+use crate::process::log::{Log, Next};
 
 /// Size of a record's head, in bytes.
 const HEAD: usize = 24;
-/// Room for which held pipes are let go, in bytes.
-const RESUME_BYTES: u64 = 1 << 20;
 
 /// Attaches a reader at `offset`. Returns its handle; it is woken as `Readable`.
 #[unsafe(no_mangle)]
@@ -34,41 +30,36 @@ pub unsafe extern "C" fn guestd_stream_next(stream: u32, out: *mut u8, len: u32)
     // SAFETY: bytes_mut demands what this function demands of its caller.
     let out = unsafe { bytes_mut(out, len) };
     with_core(|core| {
-        let Some(exec) = core.stream(stream) else {
-            return UNKNOWN;
-        };
-        let mut state = exec.state();
-        let mut used = 0;
-        // What is left behind a record must hold a head and some bytes to be worth another.
-        while out.len() - used > 2 * HEAD {
-            let (head, body) = out[used..].split_at_mut(HEAD);
-            let mut record = |kind: u32, length: usize, first: u64, second: u64| {
-                head[0..4].copy_from_slice(&kind.to_le_bytes());
-                head[4..8].copy_from_slice(&(length as u32).to_le_bytes());
-                head[8..16].copy_from_slice(&first.to_le_bytes());
-                head[16..24].copy_from_slice(&second.to_le_bytes());
-                used += HEAD + length.next_multiple_of(8);
-            };
-            // A multiple of eight, so that the padding of a full record stays inside.
-            let room = body.len() & !7;
-            // The reader waits only for what it was not given: not behind other records.
-            match state.log.next(stream, &mut body[..room]) {
-                Next::Output(Stream::Stdout, offset, count) => record(0, count, offset, 0),
-                Next::Output(Stream::Stderr, offset, count) => record(1, count, offset, 0),
-                Next::Gap(from, to) => record(2, 0, from, to),
-                Next::End => {
-                    record(3, 0, 0, 0);
-                    break;
-                }
-                Next::Nothing => break,
-            }
-        }
-        if state.log.held && state.log.has_room(RESUME_BYTES) {
-            state.log.held = false;
-            core.send(Command::Resume { exec: exec.id });
-        }
-        used as i32
+        let used = core.read(stream, |log| fill(log, stream, out));
+        used.map_or(UNKNOWN, |used| used as i32)
     })
+}
+
+/// Returns the bytes used.
+fn fill(log: &mut Log, reader: u32, out: &mut [u8]) -> usize {
+    let mut used = 0;
+    // What is left behind a record must hold a head and some bytes to be worth another.
+    while out.len() - used > 2 * HEAD {
+        let (head, body) = out[used..].split_at_mut(HEAD);
+        // A multiple of eight, so that the padding of a full record stays inside.
+        let room = body.len() & !7;
+        // The reader waits only for what it was not given: not behind other records.
+        let (kind, length, first, second) = match log.next(reader, &mut body[..room]) {
+            Next::Output(stream, offset, count) => (stream as u32, count, offset, 0),
+            Next::Gap(from, to) => (2, 0, from, to),
+            Next::End => (3, 0, 0, 0),
+            Next::Nothing => break,
+        };
+        head[0..4].copy_from_slice(&kind.to_le_bytes());
+        head[4..8].copy_from_slice(&(length as u32).to_le_bytes());
+        head[8..16].copy_from_slice(&first.to_le_bytes());
+        head[16..24].copy_from_slice(&second.to_le_bytes());
+        used += HEAD + length.next_multiple_of(8);
+        if kind == 3 {
+            break;
+        }
+    }
+    used
 }
 
 /// Detaches a reader.

@@ -9,11 +9,11 @@ use std::ffi::{CStr, CString, c_char, c_int, c_long, c_void};
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
+use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};
 
 use super::request::Request;
-use super::stack::Stack;
-use super::standing::Before;
+use crate::self_protection::Original;
 
 /// The step at which a start failed.
 #[repr(i64)]
@@ -41,7 +41,7 @@ pub enum Step {
 
 /// A start that failed; nothing of it is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct SpawnFailure {
     /// Where.
     pub step: Step,
     /// The kernel's errno.
@@ -57,6 +57,47 @@ pub struct Child {
     pub pidfd: OwnedFd,
 }
 
+/// The memory that a child runs on between its clone and its exec. It is reused: while a child is
+/// on it, the spawner's thread is suspended.
+pub struct Stack {
+    base: *mut c_void,
+}
+
+const STACK_BYTES: usize = 64 << 10;
+const GUARD_BYTES: usize = 64 << 10;
+
+// SAFETY: Send demands that the mapping may be used from another thread: it belongs to this value
+// alone and memory is not tied to the thread that mapped it.
+unsafe impl Send for Stack {}
+
+impl Stack {
+    /// Maps a stack with a guard below it.
+    pub fn new() -> rustix::io::Result<Self> {
+        let length = STACK_BYTES + GUARD_BYTES;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: mmap_anonymous demands that no existing mapping is replaced: the address is
+        // left to the kernel.
+        let base = unsafe { mmap_anonymous(ptr::null_mut(), length, access, MapFlags::PRIVATE) }?;
+        let stack = Self { base };
+        // SAFETY: mprotect demands that nobody uses the range it closes: it was mapped just now.
+        unsafe { mprotect(base, GUARD_BYTES, MprotectFlags::empty()) }?;
+        Ok(stack)
+    }
+
+    /// The end that it grows from.
+    fn top(&self) -> *mut c_void {
+        self.base.wrapping_byte_add(STACK_BYTES + GUARD_BYTES)
+    }
+}
+
+impl Drop for Stack {
+    fn drop(&mut self) {
+        // SAFETY: munmap demands that nobody uses the range any more: children run on it only
+        // inside `clone_child`, which borrows the stack.
+        let _ = unsafe { munmap(self.base, STACK_BYTES + GUARD_BYTES) };
+    }
+}
+
 /// What the child reads, prepared before the clone, and where it leaves its error.
 struct Plan {
     argv: Vec<*const c_char>,
@@ -69,7 +110,7 @@ struct Plan {
     oom_score: *const [u8],
     descriptors: Option<[u64; 2]>,
     changed_signals: [bool; SIGNALS],
-    failed: Option<Failure>,
+    failed: Option<SpawnFailure>,
 }
 
 const SIGNALS: usize = 65;
@@ -100,19 +141,18 @@ fn changes(request: &Request) -> (Option<u32>, Option<u32>) {
     }
 }
 
-/// Starts `request` with the given descriptors as its 0, 1 and 2 and what the daemon
-/// took for itself set back. Returns once its exec succeeded
-/// or it failed; a child that failed is reaped.
+/// Starts `request` with the given descriptors as its 0, 1 and 2 and what the daemon changed for
+/// itself set back. Returns once its exec succeeded or it failed; a child that failed is reaped.
 pub fn clone_child(
     request: &Request,
     stdio: [BorrowedFd<'_>; 3],
-    before: &Before,
+    original: &Original,
     stack: &mut Stack,
-) -> Result<Child, Failure> {
+) -> Result<Child, SpawnFailure> {
     // The kernel takes this number for "unchanged": nobody who asks for it means that.
     for (id, step) in [(request.uid, Step::User), (request.gid, Step::Group)] {
         if id == Some(u32::MAX) {
-            return Err(Failure {
+            return Err(SpawnFailure {
                 step,
                 errno: libc::EINVAL,
             });
@@ -128,8 +168,8 @@ pub fn clone_child(
         uid,
         gid,
         stdio: stdio.map(|fd| fd.as_raw_fd()),
-        oom_score: before.oom_score.as_deref().unwrap_or_default(),
-        descriptors: before.descriptors,
+        oom_score: original.oom_score.as_deref().unwrap_or_default(),
+        descriptors: original.descriptors,
         changed_signals: changed_signals(),
         failed: None,
     };
@@ -156,7 +196,7 @@ pub fn clone_child(
         .unwrap_or(libc::EAGAIN);
     set_mask(old_mask);
     if pid < 0 {
-        return Err(Failure {
+        return Err(SpawnFailure {
             step: Step::Clone,
             errno,
         });
@@ -230,8 +270,8 @@ extern "C" fn child_main(plan: *mut c_void) -> c_int {
 /// # Safety
 /// Runs in a child that shares memory with its suspended parent, with every signal blocked and
 /// pointers in `plan` that stay valid.
-unsafe fn become_program(plan: &Plan) -> Failure {
-    let fail = |step| Failure {
+unsafe fn become_program(plan: &Plan) -> SpawnFailure {
+    let fail = |step| SpawnFailure {
         step,
         errno: errno(),
     };
@@ -279,7 +319,7 @@ unsafe fn become_program(plan: &Plan) -> Failure {
             return fail(Step::Directory);
         }
         set_mask(0);
-        Failure {
+        SpawnFailure {
             step: Step::Program,
             errno: execute(plan),
         }

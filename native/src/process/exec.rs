@@ -1,13 +1,14 @@
 //! What is known of one started command: the facts that only grow, and its output.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::log::Log;
 use super::reap::Exit;
 
-/// What the reactor learns and everybody may read.
-pub struct State {
+/// What the supervisor learns and everybody may read.
+pub struct Facts {
     /// Captured output, the stream's window and its readers.
     pub log: Log,
     /// How the leader ended, once it has.
@@ -20,7 +21,7 @@ pub struct State {
     pub group_gone: bool,
 }
 
-/// One started command, shared by the reactor, which writes its state, and the exports.
+/// One started command, shared by the supervisor, which writes its facts, and the exports.
 pub struct Exec {
     /// Handle.
     pub id: u32,
@@ -28,13 +29,13 @@ pub struct Exec {
     pub pid: i32,
     /// Epoch seconds just before the clone.
     pub started_at: u64,
-    state: Mutex<State>,
+    facts: Mutex<Facts>,
 }
 
 impl Exec {
     /// A command that was just started.
     pub fn new(id: u32, pid: i32, started_at: u64, log: Log) -> Self {
-        let state = State {
+        let facts = Facts {
             log,
             exit: None,
             published: false,
@@ -45,51 +46,58 @@ impl Exec {
             id,
             pid,
             started_at,
-            state: Mutex::new(state),
+            facts: Mutex::new(facts),
         }
     }
 
-    /// The state, for a moment.
-    pub fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The facts, for a moment.
+    pub fn facts(&self) -> MutexGuard<'_, Facts> {
+        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the spawner hands over of a started child.
+pub struct Spawned {
+    /// Its shared side.
+    pub exec: Arc<Exec>,
+    /// Its pidfd.
+    pub pidfd: OwnedFd,
+    /// The reading ends of its stdout and stderr.
+    pub output: [OwnedFd; 2],
+    /// The writing end of its stdin.
+    pub stdin: Option<OwnedFd>,
+    /// End the group once the leader has exited.
+    pub reap: bool,
+    /// Wall-clock budget in seconds.
+    pub timeout_secs: Option<f64>,
 }
 
 /// The execs that have a handle.
 #[derive(Default)]
-pub struct Table(RwLock<HashMap<u32, Arc<Exec>>>);
+pub struct Table(Mutex<HashMap<u32, Arc<Exec>>>);
 
 impl Table {
     /// Adds an exec under its handle.
     pub fn insert(&self, exec: &Arc<Exec>) {
-        let mut map = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        map.insert(exec.id, Arc::clone(exec));
+        self.lock().insert(exec.id, Arc::clone(exec));
     }
 
     /// Finds one.
     pub fn get(&self, id: u32) -> Option<Arc<Exec>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(&id)
-            .cloned()
+        self.lock().get(&id).cloned()
     }
 
     /// Takes one out.
     pub fn remove(&self, id: u32) -> Option<Arc<Exec>> {
-        self.0
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&id)
+        self.lock().remove(&id)
     }
 
     /// All of them.
     pub fn all(&self) -> Vec<Arc<Exec>> {
-        self.0
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .values()
-            .cloned()
-            .collect()
+        self.lock().values().cloned().collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Exec>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,43 +1,68 @@
 //! All output of one exec: captured for the poll, in a window for the stream, and who reads it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::capture::Capture;
-use super::ring::{Ring, Stream};
+use super::chunks::Chunks;
 use super::store::{Extent, Store};
+
+/// Which of the two streams a byte came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Stream {
+    /// Standard output.
+    Stdout = 0,
+    /// Standard error.
+    Stderr = 1,
+}
 
 /// How far the window of a command grows for an attached reader that lags behind, in bytes.
 pub const LAG_BYTES: u64 = 8 << 20;
+/// Room for which paused pipes are read again, in bytes.
+const RESUME_BYTES: u64 = 1 << 20;
 
 /// Sizes of what is kept, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Sizes {
     /// Captured per stream.
-    pub capture: usize,
+    pub capture: u64,
     /// Replay window of the stream.
     pub window: u64,
     /// What the window grows to for an attached reader that lags behind.
     pub lag: u64,
 }
 
-/// A part of a log that is being moved to the store's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
-    /// A piece of what was captured of a stream.
-    Captured(Stream, usize),
-    /// The ring.
-    Ring,
+/// A part of a log that is being moved to the store's file: of stdout's or stderr's capture or of the window, and the
+/// offset in it.
+pub type Moving = (usize, u64);
+
+/// Where a run of bytes of one stream begins: `offset << 1 | stream`. Eight bytes, because one-byte
+/// writes that alternate between the streams make one for every byte.
+#[derive(Clone, Copy)]
+struct Run(u64);
+
+impl Run {
+    fn offset(self) -> u64 {
+        self.0 >> 1
+    }
+    fn stream(self) -> Stream {
+        if self.0 & 1 == 0 {
+            Stream::Stdout
+        } else {
+            Stream::Stderr
+        }
+    }
 }
 
 /// A reader of the stream at its own cursor.
-struct Reader {
+struct Subscriber {
     id: u32,
     cursor: u64,
     /// It found nothing when it last asked: to be told once there is something.
     waiting: bool,
-    /// It took nothing through a whole hold: no longer waited for until it reads again.
+    /// It took nothing through a whole pause: no longer waited for until it reads again.
     stuck: bool,
 }
 
@@ -54,35 +79,39 @@ pub enum Next {
     End,
 }
 
+/// What is kept of the two captures, and the window.
+const WINDOW: usize = 2;
+
 /// Invariants:
-/// - `ring.end()` is the total published; it stands still once `ended`;
-/// - the ring holds the newest `window` bytes, and for an attached reader up to `lag`;
-/// - the ring and the last pieces of the captures are in memory until `ended`, for they change;
-/// - `released` means that the captures are freed, and the ring too as soon as nobody reads.
+/// - `kept` has the first `sizes.capture` bytes of each stream, and the newest `sizes.window` bytes of both together,
+///   for an attached reader up to `sizes.lag`; the window's end is the total published, and stands still once `ended`;
+/// - `runs` is sorted; the first begins at or before the window's start, each runs up to the next one, the last up to
+///   its end; neighbours differ in their stream. It is empty only if the window is;
+/// - `released` means that the captures are freed, and the window too as soon as nobody reads.
 pub struct Log {
-    captures: [Capture; 2],
-    ring: Ring,
+    kept: [Chunks; 3],
+    runs: VecDeque<Run>,
+    truncated: bool,
     sizes: Sizes,
-    readers: Vec<Reader>,
+    readers: Vec<Subscriber>,
     ended: bool,
     released: bool,
-    /// The reactor has stopped reading the pipes until [`Log::has_room`].
-    pub held: bool,
+    /// The pipes are paused until there is room for the readers.
+    pub paused: bool,
 }
 
 impl Log {
     /// An empty log.
     pub fn new(sizes: Sizes, store: &Arc<Store>) -> Self {
-        let captures = [(); 2].map(|()| Capture::new(sizes.capture, store));
-        let (ring, readers) = (Ring::new(store), Vec::new());
         Self {
-            captures,
-            ring,
+            kept: [(); 3].map(|()| Chunks::new(store)),
+            runs: VecDeque::new(),
+            truncated: false,
             sizes,
-            readers,
+            readers: Vec::new(),
             ended: false,
             released: false,
-            held: false,
+            paused: false,
         }
     }
 
@@ -91,21 +120,34 @@ impl Log {
         if self.ended || bytes.is_empty() {
             return;
         }
-        self.captures[stream as usize].push(bytes);
-        let end = self.ring.end() + bytes.len() as u64;
-        self.ring.push(stream, bytes, self.keep_from(end));
+        let capture = &mut self.kept[stream as usize];
+        let room = (self.sizes.capture - capture.end()).min(bytes.len() as u64) as usize;
+        capture.push(&bytes[..room]);
+        self.truncated |= room < bytes.len();
+        let begin = self.total();
+        self.forget(self.keep_from(begin + bytes.len() as u64));
+        // Of more than the window is to hold, the end alone is kept.
+        let skipped = (self.total() - begin) as usize;
+        if skipped < bytes.len() {
+            if self.runs.back().is_none_or(|last| last.stream() != stream) {
+                let run = Run(self.total() << 1 | stream as u64);
+                self.runs.push_back(run);
+            }
+            self.kept[WINDOW].push(&bytes[skipped..]);
+        }
         self.tell_waiting(tell);
     }
 
     /// No more output is published; waiting readers are told.
     pub fn end(&mut self, tell: impl FnMut(u32)) {
         self.ended = true;
+        self.kept.iter_mut().for_each(Chunks::finish);
         self.tell_waiting(tell);
     }
 
     /// Attaches a reader at `offset`.
     pub fn attach(&mut self, id: u32, offset: u64) {
-        self.readers.push(Reader {
+        self.readers.push(Subscriber {
             id,
             cursor: offset,
             waiting: false,
@@ -116,54 +158,82 @@ impl Log {
     /// Detaches a reader, and gives back what was kept for it alone.
     pub fn detach(&mut self, id: u32) {
         self.readers.retain(|reader| reader.id != id);
-        if self.released && self.readers.is_empty() {
-            self.ring.clear();
+        let nobody = self.released && self.readers.is_empty();
+        self.forget(if nobody {
+            self.total()
         } else {
-            self.ring
-                .shrink(self.keep_from(self.ring.end()), self.sizes.window as usize);
-        }
+            self.keep_from(self.total())
+        });
+        self.kept[WINDOW].drop_spares();
     }
 
     /// Reads for reader `id` into `out`, at most one run of one stream.
     pub fn next(&mut self, id: u32, out: &mut [u8]) -> Next {
-        let Some(reader) = self.readers.iter_mut().find(|reader| reader.id == id) else {
+        let Some(at) = self.readers.iter().position(|reader| reader.id == id) else {
             return Next::End;
         };
-        reader.stuck = false;
-        let (start, end) = (self.ring.start(), self.ring.end());
-        if reader.cursor < start {
-            let from = std::mem::replace(&mut reader.cursor, start);
-            return Next::Gap(from, start);
-        }
-        match self.ring.read(reader.cursor, out) {
-            Ok(Some((stream, count))) => {
-                let offset = reader.cursor;
-                reader.cursor += count as u64;
-                return Next::Output(stream, offset, count);
+        let (start, end, cursor) = (
+            self.kept[WINDOW].start(),
+            self.total(),
+            self.readers[at].cursor,
+        );
+        let next = if cursor < start {
+            Next::Gap(cursor, start)
+        } else if cursor < end {
+            let (stream, until) = self.run_at(cursor);
+            let most = ((until - cursor) as usize).min(out.len());
+            match self.kept[WINDOW].read(cursor, &mut out[..most]) {
+                Ok(count) => Next::Output(stream, cursor, count),
+                // A disk that cannot be read has lost them.
+                Err(_) => Next::Gap(cursor, end),
             }
-            Ok(None) => {}
-            // A disk that cannot be read has lost them.
-            Err(_) => return Next::Gap(std::mem::replace(&mut reader.cursor, end), end),
+        } else if self.ended {
+            Next::End
+        } else {
+            Next::Nothing
+        };
+        let reader = &mut self.readers[at];
+        match next {
+            Next::Output(_, _, count) => reader.cursor += count as u64,
+            Next::Gap(_, to) => reader.cursor = to,
+            Next::Nothing => reader.waiting = true,
+            Next::End => {}
         }
-        if self.ended && reader.cursor >= end {
-            return Next::End;
-        }
-        reader.waiting = true;
-        Next::Nothing
+        reader.stuck = false;
+        next
+    }
+
+    /// Which stream the byte at `offset` of the window is of, and up to where those behind it are too.
+    fn run_at(&self, offset: u64) -> (Stream, u64) {
+        let after = self.runs.partition_point(|run| run.offset() <= offset);
+        let until = self
+            .runs
+            .get(after)
+            .map_or(self.total(), |run| run.offset());
+        (self.runs[after - 1].stream(), until)
     }
 
     /// Whether `more` bytes can come without taking unread ones from a reader worth waiting for.
     pub fn has_room(&self, more: u64) -> bool {
-        let end = self.ring.end() + more;
+        let end = self.total() + more;
         let reach = self.sizes.lag.max(self.sizes.window);
+        let start = self.kept[WINDOW].start();
         // A reader behind the window has lost its bytes already: nothing to wait for.
-        self.readers
+        let mut worth_waiting = self
+            .readers
             .iter()
-            .filter(|reader| !reader.stuck && reader.cursor >= self.ring.start())
-            .all(|reader| end.saturating_sub(reader.cursor) <= reach)
+            .filter(|reader| !reader.stuck && reader.cursor >= start);
+        worth_waiting.all(|reader| end.saturating_sub(reader.cursor) <= reach)
     }
 
-    /// Readers for which the pipes were held and which took nothing: `cursors` is from then.
+    /// Whether paused pipes can be read again now; if so, it is said once.
+    pub fn take_resumption(&mut self) -> bool {
+        let resume = self.paused && self.has_room(RESUME_BYTES);
+        self.paused &= !resume;
+        resume
+    }
+
+    /// Readers for which the pipes were paused and which took nothing: `cursors` is from then.
     pub fn give_up_on(&mut self, cursors: &[(u32, u64)]) {
         for reader in &mut self.readers {
             reader.stuck |= cursors.contains(&(reader.id, reader.cursor));
@@ -172,208 +242,100 @@ impl Log {
 
     /// Every reader's cursor.
     pub fn cursors(&self) -> Vec<(u32, u64)> {
-        self.readers
-            .iter()
-            .map(|reader| (reader.id, reader.cursor))
-            .collect()
+        let cursors = self.readers.iter();
+        cursors.map(|reader| (reader.id, reader.cursor)).collect()
     }
 
-    /// Frees what was captured, and the ring once nobody reads it.
+    /// Frees what was captured, and the window once nobody reads it.
     pub fn release(&mut self) {
         self.released = true;
-        self.captures.iter_mut().for_each(Capture::free);
+        self.kept[..WINDOW].iter_mut().for_each(Chunks::clear);
         if self.readers.is_empty() {
-            self.ring.clear();
+            self.forget(self.total());
         }
     }
 
     /// Bytes of memory that moving could free.
     pub fn movable(&self) -> usize {
-        let captured: usize = self.captures.iter().map(Capture::held).sum();
-        captured + if self.ended { self.ring.capacity() } else { 0 }
+        self.movables().iter().map(Chunks::held).sum()
     }
 
     /// Copies something that can be moved into `scratch`, and names it.
-    pub fn copy_movable(&self, scratch: &mut Vec<u8>) -> Option<Part> {
-        for stream in [Stream::Stdout, Stream::Stderr] {
-            let piece = self.capture(stream).copy_movable(self.ended, scratch);
-            if let Some(piece) = piece {
-                return Some(Part::Captured(stream, piece));
-            }
-        }
-        (self.ended && self.ring.copy_movable(scratch)).then_some(Part::Ring)
+    pub fn copy_movable(&self, scratch: &mut Vec<u8>) -> Option<Moving> {
+        let mut movables = self.movables().iter().enumerate();
+        movables.find_map(|(slot, chunks)| Some((slot, chunks.copy_movable(scratch)?)))
     }
 
     /// What was copied of `part` is in `extent` now.
-    pub fn moved(&mut self, part: Part, extent: Extent) {
-        match part {
-            Part::Captured(stream, piece) => self.captures[stream as usize].moved(piece, extent),
-            Part::Ring => self.ring.moved(extent),
-        }
+    pub fn moved(&mut self, (slot, offset): Moving, extent: Extent) {
+        self.kept[slot].moved(offset, extent);
+    }
+
+    /// The window is left in memory as long as it moves on.
+    fn movables(&self) -> &[Chunks] {
+        &self.kept[..if self.ended { WINDOW + 1 } else { WINDOW }]
     }
 
     /// Copies captured bytes of a stream from `offset` into `out`; returns their number.
     pub fn read_captured(
         &self,
         stream: Stream,
-        offset: usize,
+        offset: u64,
         out: &mut [u8],
     ) -> Result<usize, Errno> {
-        self.capture(stream).read(offset, out)
+        let capture = &self.kept[stream as usize];
+        if offset < capture.start() {
+            return Ok(0);
+        }
+        capture.read(offset, out)
     }
 
-    /// What was captured of a stream.
-    pub fn capture(&self, stream: Stream) -> &Capture {
-        &self.captures[stream as usize]
+    /// How much of a stream is captured, in bytes.
+    pub fn captured(&self, stream: Stream) -> u64 {
+        let capture = &self.kept[stream as usize];
+        capture.end() - capture.start()
+    }
+
+    /// Whether a stream was longer than what is captured of one.
+    pub fn is_truncated(&self) -> bool {
+        self.truncated
     }
 
     /// Bytes published on both streams.
     pub fn total(&self) -> u64 {
-        self.ring.end()
+        self.kept[WINDOW].end()
+    }
+
+    fn forget(&mut self, keep_from: u64) {
+        let window = &mut self.kept[WINDOW];
+        window.drop_before(keep_from);
+        let start = window.start();
+        while self
+            .runs
+            .get(1)
+            .is_some_and(|second| second.offset() <= start)
+        {
+            self.runs.pop_front();
+        }
+        if start == window.end() {
+            self.runs = VecDeque::new();
+        }
     }
 
     fn keep_from(&self, end: u64) -> u64 {
         let window = end.saturating_sub(self.sizes.window);
         let reach = end.saturating_sub(self.sizes.lag);
-        let slowest = self
-            .readers
-            .iter()
-            .map(|reader| reader.cursor)
-            .min()
-            .unwrap_or(window);
-        window.min(slowest.max(reach)).max(self.ring.start())
+        let cursors = self.readers.iter().map(|reader| reader.cursor);
+        window.min(cursors.min().unwrap_or(window).max(reach))
     }
 
     fn tell_waiting(&mut self, mut tell: impl FnMut(u32)) {
-        let end = self.ring.end();
+        let end = self.total();
         for reader in &mut self.readers {
             if reader.waiting && (self.ended || reader.cursor < end) {
                 reader.waiting = false;
                 tell(reader.id);
             }
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn log(window: u64) -> Log {
-        log_in(&Store::new(u64::MAX, &std::env::temp_dir()), window)
-    }
-
-    fn log_in(store: &Arc<Store>, window: u64) -> Log {
-        let (capture, lag) = (100, LAG_BYTES);
-        let sizes = Sizes {
-            capture,
-            window,
-            lag,
-        };
-        Log::new(sizes, store)
-    }
-
-    fn push(log: &mut Log, bytes: &[u8]) -> Vec<u32> {
-        let mut told = Vec::new();
-        log.push(Stream::Stdout, bytes, |id| told.push(id));
-        told
-    }
-
-    #[test]
-    fn a_reader_that_waits_is_told_once() {
-        let mut log = log(8);
-        log.attach(1, 0);
-        assert_eq!(log.next(1, &mut [0; 4]), Next::Nothing);
-        assert_eq!(push(&mut log, b"ab"), vec![1]);
-        assert_eq!(push(&mut log, b"cd"), Vec::<u32>::new());
-        assert_eq!(log.next(1, &mut [0; 9]), Next::Output(Stream::Stdout, 0, 4));
-    }
-
-    #[test]
-    fn a_reader_beyond_the_total_waits_for_its_own_offset() {
-        let mut log = log(8);
-        log.attach(1, 3);
-        assert_eq!(log.next(1, &mut [0; 4]), Next::Nothing);
-        assert_eq!(push(&mut log, b"abc"), Vec::<u32>::new());
-        assert_eq!(push(&mut log, b"d"), vec![1]);
-        assert_eq!(log.next(1, &mut [0; 4]), Next::Output(Stream::Stdout, 3, 1));
-    }
-
-    #[test]
-    fn the_window_holds_unread_bytes_for_an_attached_reader_and_no_longer() {
-        let mut log = log(4);
-        log.attach(1, 0);
-        push(&mut log, b"abcdefgh");
-        assert_eq!(log.next(1, &mut [0; 9]), Next::Output(Stream::Stdout, 0, 8));
-        push(&mut log, b"i");
-        log.attach(2, 0);
-        assert_eq!(log.next(2, &mut [0; 9]), Next::Gap(0, 5));
-        log.detach(2);
-        log.detach(1);
-        assert_eq!(log.ring.start(), 5);
-    }
-
-    #[test]
-    fn room_is_counted_for_readers_that_take_bytes() {
-        let mut log = log(4);
-        log.attach(1, 0);
-        assert!(log.has_room(LAG_BYTES));
-        assert!(!log.has_room(LAG_BYTES + 1));
-        let cursors = log.cursors();
-        log.give_up_on(&cursors);
-        assert!(log.has_room(LAG_BYTES + 1));
-        push(&mut log, b"a");
-        log.next(1, &mut [0; 1]);
-        assert!(!log.has_room(LAG_BYTES + 1));
-    }
-
-    #[test]
-    fn released_is_one_gap_and_the_end() {
-        let mut log = log(4);
-        push(&mut log, b"abc");
-        log.attach(1, 0);
-        log.end(|_| ());
-        log.release();
-        assert_eq!(log.next(1, &mut [0; 9]), Next::Output(Stream::Stdout, 0, 3));
-        log.detach(1);
-        log.attach(2, 1);
-        assert_eq!(log.next(2, &mut [0; 9]), Next::Gap(1, 3));
-        assert_eq!(log.next(2, &mut [0; 9]), Next::End);
-        assert_eq!(log.capture(Stream::Stdout).len(), 0);
-    }
-
-    #[test]
-    fn an_ended_log_is_moved_whole_and_reads_as_before() {
-        let store = Store::new(u64::MAX, &std::env::temp_dir());
-        let mut log = log_in(&store, 8);
-        push(&mut log, b"abcdefghijkl");
-        let mut scratch = Vec::new();
-        assert_eq!(log.copy_movable(&mut scratch), None);
-        log.end(|_| ());
-        while let Some(part) = log.copy_movable(&mut scratch) {
-            log.moved(part, store.put(&scratch).unwrap());
-        }
-        assert_eq!((log.movable(), store.used()), (0, 0));
-        let mut out = [0; 20];
-        assert_eq!(log.read_captured(Stream::Stdout, 0, &mut out), Ok(12));
-        assert_eq!(&out[..12], b"abcdefghijkl");
-        log.attach(1, 0);
-        assert_eq!(log.next(1, &mut out), Next::Gap(0, 4));
-        assert_eq!(log.next(1, &mut out), Next::Output(Stream::Stdout, 4, 8));
-        assert_eq!(&out[..8], b"efghijkl");
-        assert_eq!(log.next(1, &mut out), Next::End);
-        log.release();
-        log.detach(1);
-        assert_eq!(store.wait().freed.len(), 2);
-    }
-
-    #[test]
-    fn output_after_the_end_is_not_published() {
-        let mut log = log(4);
-        push(&mut log, b"abc");
-        log.end(|_| ());
-        push(&mut log, b"late");
-        assert_eq!(log.total(), 3);
-        assert_eq!(log.capture(Stream::Stdout).len(), 3);
     }
 }

@@ -1,20 +1,20 @@
 //! Commands: how they start, what they write, how their groups end.
 
-pub mod actor;
-pub mod capture;
+mod actor;
 pub mod child;
+pub mod chunks;
+pub mod context;
 pub mod exec;
 mod group;
 pub mod log;
 #[cfg(test)]
-mod log_model_tests;
-mod output;
+mod log_tests;
+mod pacing;
+mod pipes;
+pub mod proc_scan;
 pub mod reap;
 pub mod request;
-pub mod ring;
 pub mod spawner;
 pub mod spooler;
-pub mod stack;
-pub mod standing;
-mod stdin;
 pub mod store;
+pub mod supervisor;

@@ -1,10 +1,11 @@
 //! Reading and reaping exits: leaders by their pidfd, orphans on the main thread.
 #![allow(unsafe_code)]
 
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, Ordering};
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, waitid};
+use rustix::io::Errno;
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, getpgid, waitid};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,24 +33,25 @@ pub fn peek(pidfd: &OwnedFd) -> Option<Exit> {
 
 /// Reaps a child that has ended or is about to: from here on its number may be used again.
 pub fn reap(pidfd: &OwnedFd) {
-    let _ =
-        rustix::io::retry_on_intr(|| waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED));
+    let wait = || waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+    let _ = rustix::io::retry_on_intr(wait);
 }
 
-/// Reaps a child that nobody keeps, if it has ended.
-pub fn reap_if_ended(pid: i32) {
-    if let Some(pid) = Pid::from_raw(pid) {
-        let _ = waitid(
-            WaitId::Pid(pid),
-            WaitIdOptions::EXITED | WaitIdOptions::NOHANG,
-        );
+/// Reaps a child that has ended, if it is of the group `pgid`, whose number must not be anybody
+/// else's: the child's may be by now.
+pub fn reap_of_group(pid: i32, pgid: i32) {
+    let pid = Pid::from_raw(pid);
+    let group = getpgid(pid).map(|group| group.as_raw_nonzero().get());
+    if let (Some(pid), true) = (pid, group == Ok(pgid)) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let _ = waitid(WaitId::Pid(pid), options);
     }
 }
 
 /// Reaps every orphan that has ended; returns their number.
 ///
 /// Call it on the main thread: orphans become the main thread's children, while leaders are the
-/// spawner thread's and are not looked at (`__WNOTHREAD`), so they stay zombies as long as needed.
+/// spawner's and are not looked at (`__WNOTHREAD`), so they stay zombies as long as needed.
 pub fn reap_orphans() -> i32 {
     let mut reaped = 0;
     loop {
@@ -83,73 +85,28 @@ pub fn is_ignored(signal: i32) -> bool {
 /// The eventfd that the handler writes to; -1 until [`on_child_exit`].
 static NOTIFY: AtomicI32 = AtomicI32::new(-1);
 
-/// The thread that takes SIGCHLD; 0 until [`take_child_exits`].
-static TAKER: AtomicI32 = AtomicI32::new(0);
-
-/// Any thread that does not block the signal may get it, and each exit would wake one that has
-/// nothing to do with it: V8's, mostly. Whoever is not meant blocks it from then on, so that the
-/// kernel soon finds none but the one that is.
-extern "C" fn on_sigchld(
-    _signal: libc::c_int,
-    _info: *mut libc::siginfo_t,
-    context: *mut libc::c_void,
-) {
+extern "C" fn on_sigchld(_signal: libc::c_int) {
     let one = 1u64;
-    // SAFETY: write and gettid are async-signal-safe, and write gets eight bytes of a local; errno
-    // is put back, for the interrupted code may be about to read it. `context` is the kernel's, for
-    // the handler was set with SA_SIGINFO: the mask in it is the one that the thread goes on with,
-    // and sigaddset only sets a bit of it.
+    // SAFETY: write is async-signal-safe and gets eight bytes of a local; errno is put back, for
+    // the interrupted code may be about to read it.
     unsafe {
         let errno = libc::__errno_location();
         let saved = *errno;
         libc::write(NOTIFY.load(Ordering::Relaxed), (&raw const one).cast(), 8);
-        let taker = TAKER.load(Ordering::Relaxed);
-        if taker != 0 && libc::gettid() != taker {
-            let context: *mut libc::ucontext_t = context.cast();
-            libc::sigaddset(&raw mut (*context).uc_sigmask, libc::SIGCHLD);
-        }
         *errno = saved;
     }
 }
 
-/// Blocks or unblocks SIGCHLD for the calling thread.
-fn change_mask(how: libc::c_int) {
-    // SAFETY: both functions demand a writable, then initialised set: a local.
-    unsafe {
-        let mut set = std::mem::zeroed();
-        libc::sigemptyset(&mut set);
-        libc::sigaddset(&mut set, libc::SIGCHLD);
-        libc::pthread_sigmask(how, &set, std::ptr::null_mut());
-    }
-}
-
-/// Lets SIGCHLD arrive on the calling thread, whatever mask it inherited, and on no other.
-pub fn take_child_exits() {
-    // SAFETY: gettid takes nothing and always succeeds.
-    TAKER.store(unsafe { libc::gettid() }, Ordering::Relaxed);
-    change_mask(libc::SIG_UNBLOCK);
-}
-
 /// From now on every SIGCHLD adds to `eventfd`, which must stay open for the process's life:
 /// the handler has no owner that could take it back in time.
-pub fn on_child_exit(eventfd: OwnedFd) -> rustix::io::Result<()> {
-    use std::os::fd::IntoRawFd;
+pub fn on_child_exit(eventfd: OwnedFd) -> Result<(), Errno> {
     NOTIFY.store(eventfd.into_raw_fd(), Ordering::Relaxed);
-    // Deno's main thread, which calls this, is not to be interrupted at every exit: the reactor
-    // takes the signal instead.
-    change_mask(libc::SIG_BLOCK);
     // SAFETY: sigaction demands a valid action: zeroed, then a handler that is async-signal-safe.
     let failed = unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_sigchld
-            as extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void)
-            as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_NOCLDSTOP;
+        action.sa_sigaction = on_sigchld as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_NOCLDSTOP;
         libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut()) < 0
     };
-    if failed {
-        Err(rustix::io::Errno::INVAL)
-    } else {
-        Ok(())
-    }
+    if failed { Err(Errno::INVAL) } else { Ok(()) }
 }

@@ -60,7 +60,7 @@ fn make_room(store: &Arc<Store>, table: &Table, scratch: &mut Vec<u8>) -> Result
         .all()
         .into_iter()
         .map(|exec| {
-            let movable = exec.state().log.movable();
+            let movable = exec.facts().log.movable();
             (movable, exec)
         })
         .filter(|(bytes, _)| *bytes > 0)
@@ -69,11 +69,11 @@ fn make_room(store: &Arc<Store>, table: &Table, scratch: &mut Vec<u8>) -> Result
     for (_, exec) in holders {
         while store.used() > enough {
             // The lock is free while the disk works.
-            let Some(piece) = exec.state().log.copy_movable(scratch) else {
+            let Some(piece) = exec.facts().log.copy_movable(scratch) else {
                 break;
             };
             let extent = store.put(scratch)?;
-            exec.state().log.moved(piece, extent);
+            exec.facts().log.moved(piece, extent);
             moved += 1;
         }
     }

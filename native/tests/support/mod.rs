@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use guestd::core::{Core, Settings};
 use guestd::process::exec::Exec;
+use guestd::process::log::Stream;
 use guestd::process::request::Request;
-use guestd::process::ring::Stream;
 use guestd::wake::{EVENT_SIZE, Kind};
 
 /// Settings with short spans, so that deadlines can be waited for.
@@ -35,7 +35,7 @@ impl Drop for Host {
     fn drop(&mut self) {
         let token = self.token();
         self.core
-            .send(guestd::reactor::mailbox::Command::KillAll { token });
+            .send(guestd::process::context::Command::KillAll { token });
         self.operation(token);
         self.core.close();
     }
@@ -83,7 +83,7 @@ impl Host {
     }
 
     pub fn published(&self, exec: &Exec) {
-        if !exec.state().published {
+        if !exec.facts().published {
             self.event(|event| event.0 == Kind::Published as u32 && event.1 == exec.id);
         }
     }
@@ -102,7 +102,7 @@ impl Host {
         let mut heard = Vec::new();
         while !String::from_utf8_lossy(&heard).contains(text) {
             let mut buffer = [0; 4096];
-            let next = exec.state().log.next(reader, &mut buffer);
+            let next = exec.facts().log.next(reader, &mut buffer);
             match next {
                 guestd::process::log::Next::Output(_, _, count) => heard.extend(&buffer[..count]),
                 guestd::process::log::Next::Gap(..) => {}
@@ -149,7 +149,7 @@ pub fn shell(script: &str) -> Request {
 
 pub fn captured(exec: &Exec, stream: Stream) -> String {
     let mut out = vec![0; 1 << 20];
-    let count = exec.state().log.capture(stream).read(0, &mut out).unwrap();
+    let count = exec.facts().log.read_captured(stream, 0, &mut out).unwrap();
     String::from_utf8_lossy(&out[..count]).into_owned()
 }
 

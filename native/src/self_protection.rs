@@ -1,5 +1,5 @@
-//! What the daemon takes for itself where it may, and every child gives back: a command gets the
-//! limits that the guest was made with.
+//! How the daemon protects itself from what its commands do to the guest. Children get the limits back that the guest
+//! was made with.
 
 use std::fs;
 
@@ -18,9 +18,9 @@ const SHARE: &str = "-6";
 /// 4096 by the kernel.
 const DESCRIPTORS: u64 = 1 << 16;
 
-/// What children set back; `None` where nothing was taken.
+/// What the daemon was started with, and children set back; `None` where nothing was changed.
 #[derive(Clone, Debug, Default)]
-pub struct Before {
+pub struct Original {
     /// Contents of oom_score_adj.
     pub oom_score: Option<Vec<u8>>,
     /// Soft and hard limit of open descriptors.
@@ -31,10 +31,10 @@ pub struct Before {
 /// first and not the daemon that could still end it; makes room for many commands; and goes before
 /// them where many want a processor. All these need root; what may not be had is not taken. A limit
 /// of file sizes does not end it, either.
-pub fn take() -> Before {
+pub fn protect() -> Original {
     outlive_file_limit();
     take_share();
-    Before {
+    Original {
         oom_score: take_oom_score(),
         descriptors: take_descriptors(),
     }
@@ -108,7 +108,8 @@ mod tests {
             return;
         }
         // The test is the namespace's second process: its first leads a session of its own.
-        let name = "process::standing::tests::a_session_led_from_outside_the_pid_namespace_is_left_as_it_is";
+        let name =
+            "self_protection::tests::a_session_led_from_outside_the_pid_namespace_is_left_as_it_is";
         let status = Command::new("unshare")
             .args(["--pid", "--fork", "--kill-child", "sh", "-c"])
             .arg("\"$0\" --exact \"$1\"; exit $?")

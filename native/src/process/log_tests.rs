@@ -1,17 +1,17 @@
-//! The log beside a model of it: random writers, readers and stalls, and a store that moves it away.
+//! The log beside a model of it (random writers, readers and stalls, and a store that moves it away), and what the
+//! model does not say: how much is kept, and what is given back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 
-use super::log::{Log, Next, Part, Sizes};
-use super::ring::Stream;
+use super::log::{Log, Moving, Next, Sizes, Stream};
 use super::store::Store;
 
 const WINDOW: u64 = 512;
 const LAG: u64 = 1500;
-const CAPTURE: usize = 700;
+const CAPTURE: u64 = 700;
 const SIZES: Sizes = Sizes {
     capture: CAPTURE,
     window: WINDOW,
@@ -20,7 +20,7 @@ const SIZES: Sizes = Sizes {
 const READERS: u32 = 4;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum Action {
     Push(bool, usize),
     Attach(u32, u64),
     Read(u32, usize),
@@ -30,16 +30,16 @@ enum Step {
     Release,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn action() -> impl Strategy<Value = Action> {
     let reader = 0..READERS;
     prop_oneof![
-        6 => (any::<bool>(), 0usize..400).prop_map(|(err, size)| Step::Push(err, size)),
-        3 => (reader.clone(), 0u64..3000).prop_map(|(id, offset)| Step::Attach(id, offset)),
-        8 => (reader.clone(), 1usize..600).prop_map(|(id, room)| Step::Read(id, room)),
-        2 => reader.prop_map(Step::Detach),
-        2 => (0usize..4).prop_map(Step::Move),
-        1 => Just(Step::End),
-        1 => Just(Step::Release),
+        6 => (any::<bool>(), 0usize..400).prop_map(|(err, size)| Action::Push(err, size)),
+        3 => (reader.clone(), 0u64..3000).prop_map(|(id, offset)| Action::Attach(id, offset)),
+        8 => (reader.clone(), 1usize..600).prop_map(|(id, room)| Action::Read(id, room)),
+        2 => reader.prop_map(Action::Detach),
+        2 => (0usize..4).prop_map(Action::Move),
+        1 => Just(Action::End),
+        1 => Just(Action::Release),
     ]
 }
 
@@ -70,7 +70,7 @@ impl Model {
 
     fn captured(&self, stream: Stream) -> Vec<u8> {
         let of = self.bytes.iter().filter(|(of, _)| *of == stream);
-        of.map(|(_, byte)| *byte).take(CAPTURE).collect()
+        of.map(|(_, byte)| *byte).take(CAPTURE as usize).collect()
     }
 
     /// Who must be told now.
@@ -124,7 +124,7 @@ impl Model {
 }
 
 /// Moves up to `count` parts to the store's file, as the spooler does.
-fn move_parts(log: &mut Log, store: &Arc<Store>, count: usize) -> Vec<Part> {
+fn move_parts(log: &mut Log, store: &Arc<Store>, count: usize) -> Vec<Moving> {
     let mut scratch = Vec::new();
     let mut moved = Vec::new();
     while moved.len() < count {
@@ -140,16 +140,16 @@ fn move_parts(log: &mut Log, store: &Arc<Store>, count: usize) -> Vec<Part> {
 proptest! {
     #[test]
     fn readers_get_what_was_written_and_gaps_only_for_what_is_gone(
-        steps in prop::collection::vec(step(), 1..120),
+        actions in prop::collection::vec(action(), 1..120),
     ) {
         let store = Store::new(u64::MAX, &std::env::temp_dir());
         let mut log = Log::new(SIZES, &store);
         let mut model = Model::default();
         let mut out = vec![0; 600];
-        for step in steps {
+        for action in actions {
             let mut told = Vec::new();
-            match step {
-                Step::Push(err, size) => {
+            match action {
+                Action::Push(err, size) => {
                     let stream = if err { Stream::Stderr } else { Stream::Stdout };
                     let from = model.bytes.len();
                     let bytes: Vec<u8> = (from..from + size).map(|at| (at % 251) as u8).collect();
@@ -158,27 +158,27 @@ proptest! {
                         model.bytes.extend(bytes.iter().map(|byte| (stream, *byte)));
                     }
                 }
-                Step::Attach(id, offset) if !model.seats.contains_key(&id) => {
+                Action::Attach(id, offset) if !model.seats.contains_key(&id) => {
                     log.attach(id, offset);
                     let (cursor, waiting, looked) = (offset, false, false);
                     model.seats.insert(id, Seat { cursor, waiting, looked });
                 }
-                Step::Read(id, room) if model.seats.contains_key(&id) => {
+                Action::Read(id, room) if model.seats.contains_key(&id) => {
                     let next = log.next(id, &mut out[..room]);
                     model.check(id, &next, &out)?;
                 }
-                Step::Detach(id) => {
+                Action::Detach(id) => {
                     log.detach(id);
                     model.seats.remove(&id);
                 }
-                Step::Move(count) => {
+                Action::Move(count) => {
                     move_parts(&mut log, &store, count);
                 }
-                Step::End => {
+                Action::End => {
                     model.ended = true;
                     log.end(|id| told.push(id));
                 }
-                Step::Release if model.ended => {
+                Action::Release if model.ended => {
                     model.released = true;
                     log.release();
                 }
@@ -190,11 +190,102 @@ proptest! {
             if !model.released {
                 for stream in [Stream::Stdout, Stream::Stderr] {
                     let wanted = model.captured(stream);
-                    let mut captured = vec![0; CAPTURE];
+                    let mut captured = vec![0; CAPTURE as usize];
                     let count = log.read_captured(stream, 0, &mut captured).unwrap();
                     prop_assert_eq!(&captured[..count], &wanted[..]);
                 }
             }
         }
     }
+}
+
+fn log(store: &Arc<Store>, window: u64) -> Log {
+    let (capture, lag) = (100, LAG);
+    Log::new(
+        Sizes {
+            capture,
+            window,
+            lag,
+        },
+        store,
+    )
+}
+
+fn store() -> Arc<Store> {
+    Store::new(u64::MAX, &std::env::temp_dir())
+}
+
+fn push(log: &mut Log, bytes: &[u8]) {
+    log.push(Stream::Stdout, bytes, |_| ());
+}
+
+#[test]
+fn the_window_holds_unread_bytes_for_an_attached_reader_and_no_longer() {
+    let mut log = log(&store(), 4);
+    log.attach(1, 0);
+    push(&mut log, b"abcdefgh");
+    assert_eq!(log.next(1, &mut [0; 9]), Next::Output(Stream::Stdout, 0, 8));
+    push(&mut log, b"i");
+    log.attach(2, 0);
+    assert_eq!(log.next(2, &mut [0; 9]), Next::Gap(0, 5));
+    push(&mut log, b"jklmnop");
+    log.detach(2);
+    log.detach(1);
+    log.attach(3, 0);
+    assert_eq!(log.next(3, &mut [0; 9]), Next::Gap(0, 12));
+}
+
+#[test]
+fn exactly_the_limit_is_not_truncated_and_one_byte_more_is() {
+    let mut log = log(&store(), 4);
+    push(&mut log, &[b'x'; 100]);
+    push(&mut log, b"");
+    assert!(!log.is_truncated());
+    push(&mut log, b"e");
+    assert!(log.is_truncated());
+    let mut out = [0; 9];
+    assert_eq!(log.read_captured(Stream::Stdout, 97, &mut out), Ok(3));
+    assert_eq!(log.read_captured(Stream::Stdout, 101, &mut out), Ok(0));
+}
+
+#[test]
+fn room_is_counted_for_readers_that_take_bytes() {
+    let mut log = log(&store(), 4);
+    log.attach(1, 0);
+    assert!(log.has_room(LAG));
+    assert!(!log.has_room(LAG + 1));
+    let cursors = log.cursors();
+    log.give_up_on(&cursors);
+    assert!(log.has_room(LAG + 1));
+    push(&mut log, b"a");
+    log.next(1, &mut [0; 1]);
+    assert!(!log.has_room(LAG + 1));
+}
+
+#[test]
+fn an_ended_log_is_moved_whole_reads_as_before_and_is_released() {
+    let store = store();
+    let mut log = log(&store, 8);
+    push(&mut log, b"abcdefghijkl");
+    assert_eq!(move_parts(&mut log, &store, 9), Vec::new());
+    log.end(|_| ());
+    push(&mut log, b"late");
+    assert_eq!(move_parts(&mut log, &store, 9).len(), 2);
+    assert_eq!((log.movable(), store.used(), log.total()), (0, 0, 12));
+    let mut out = [0; 20];
+    assert_eq!(log.read_captured(Stream::Stdout, 0, &mut out), Ok(12));
+    assert_eq!(&out[..12], b"abcdefghijkl");
+    log.attach(1, 0);
+    assert_eq!(log.next(1, &mut out), Next::Gap(0, 4));
+    log.release();
+    assert_eq!(log.captured(Stream::Stdout), 0);
+    assert_eq!(log.read_captured(Stream::Stdout, 0, &mut out), Ok(0));
+    assert_eq!(log.next(1, &mut out), Next::Output(Stream::Stdout, 4, 8));
+    assert_eq!(&out[..8], b"efghijkl");
+    assert_eq!(log.next(1, &mut out), Next::End);
+    log.detach(1);
+    assert_eq!(store.wait().freed.len(), 2);
+    log.attach(2, 1);
+    assert_eq!(log.next(2, &mut out), Next::Gap(1, 12));
+    assert_eq!(log.next(2, &mut out), Next::End);
 }

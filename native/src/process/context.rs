@@ -1,0 +1,245 @@
+//! What every part of the supervisor works with, and how others reach it.
+
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::io::Errno;
+
+use super::exec::Spawned;
+use super::log::Stream;
+use super::proc_scan::{ProcScan, Process};
+use super::store::Store;
+use crate::reactor::{Poll, Timers};
+use crate::wake::Outbox;
+
+/// What became ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Key {
+    /// The mailbox.
+    Mailbox,
+    /// The timerfd.
+    Timers,
+    /// Some child of the process ended.
+    ChildExit,
+    /// The leader of an exec ended.
+    Leader(u32),
+    /// An output pipe of an exec.
+    Output(u32, Stream),
+    /// The stdin pipe of an exec.
+    Stdin(u32),
+    /// A watched member of an exec's group ended.
+    Member(u32, i32),
+}
+
+const PID_BITS: u64 = 24;
+
+impl Key {
+    /// `kind << 56 | pid << 32 | exec`; the kernel's pids fit 22 bits.
+    pub fn pack(self) -> u64 {
+        let (kind, pid, exec) = match self {
+            Self::Mailbox => (0, 0, 0),
+            Self::Timers => (1, 0, 0),
+            Self::ChildExit => (2, 0, 0),
+            Self::Leader(exec) => (3, 0, exec),
+            Self::Output(exec, Stream::Stdout) => (4, 0, exec),
+            Self::Output(exec, Stream::Stderr) => (5, 0, exec),
+            Self::Stdin(exec) => (6, 0, exec),
+            Self::Member(exec, pid) => (7, pid as u64 & ((1 << PID_BITS) - 1), exec),
+        };
+        (kind as u64) << 56 | pid << 32 | u64::from(exec)
+    }
+
+    /// What [`Key::pack`] made.
+    pub fn unpack(packed: u64) -> Option<Self> {
+        let exec = packed as u32;
+        Some(match packed >> 56 {
+            0 => Self::Mailbox,
+            1 => Self::Timers,
+            2 => Self::ChildExit,
+            3 => Self::Leader(exec),
+            4 => Self::Output(exec, Stream::Stdout),
+            5 => Self::Output(exec, Stream::Stderr),
+            6 => Self::Stdin(exec),
+            7 => Self::Member(exec, (packed >> 32) as i32 & ((1 << PID_BITS) - 1)),
+            _ => return None,
+        })
+    }
+}
+
+/// What becomes due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Timer {
+    /// The exec's wall-clock budget is spent.
+    Timeout,
+    /// The leader exited and its pipes are still open.
+    Linger,
+    /// SIGTERM was sent a while ago.
+    Grace,
+    /// The oldest stdin write has waited long enough.
+    Stdin,
+    /// Members of a group may have left it for another.
+    Recount,
+    /// What the kernel refused to watch is to be tried again.
+    Watch,
+    /// The pipes were paused long enough.
+    Pause,
+    /// The wall clock may have jumped after a freeze (of no single exec).
+    Clock,
+    /// Orphans may wait to be reaped (of no single exec).
+    Orphans,
+    /// Groups are worth a look through /proc (of no single exec).
+    ProcScan,
+}
+
+/// Spans that the supervisor keeps, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Spans {
+    /// From the leader's exit until its outcome is published though pipes are open.
+    pub linger_ns: u64,
+    /// From SIGTERM to SIGKILL.
+    pub grace_ns: u64,
+    /// From the arrival of a stdin write until it is given up.
+    pub stdin_ns: u64,
+}
+
+/// How much is read from a pipe at a time, in bytes.
+pub const READ_BYTES: usize = 256 << 10;
+
+/// What every actor works with.
+pub struct Context {
+    pub(super) poll: Poll,
+    pub(super) timers: Timers<Timer>,
+    pub(super) wake: Outbox,
+    pub(super) scan: ProcScan,
+    pub(super) store: Arc<Store>,
+    pub(super) spans: Spans,
+    /// No pipe is paused any more.
+    pub(super) draining: bool,
+    pub(super) scratch: Box<[u8]>,
+    /// The operation that ends once this many groups more were ended.
+    pub(super) ending: Option<(u32, usize)>,
+}
+
+impl Context {
+    /// A context in which nothing is watched yet.
+    pub fn new(wake: Outbox, store: Arc<Store>, spans: Spans) -> Result<Self, Errno> {
+        Ok(Self {
+            poll: Poll::new()?,
+            timers: Timers::new()?,
+            wake,
+            scan: ProcScan::default(),
+            store,
+            spans,
+            draining: false,
+            scratch: vec![0; READ_BYTES].into_boxed_slice(),
+            ending: None,
+        })
+    }
+
+    /// A group that [`Command::EndAll`] waits for is done.
+    pub(super) fn ended_one(&mut self) {
+        if let Some((token, left)) = &mut self.ending {
+            *left = left.saturating_sub(1);
+            if *left == 0 {
+                self.wake.complete(*token, 0, 0);
+                self.ending = None;
+            }
+        }
+    }
+}
+
+/// What the supervisor is asked to do. `token` names the operation that is completed with the answer.
+#[allow(missing_docs, reason = "the fields are named by the line above each")]
+pub enum Command {
+    /// Watch a child that was just started.
+    Adopt(Spawned),
+    /// End a group: SIGTERM, then SIGKILL. Completes with 1 if it had a live member, else 0.
+    Kill { exec: u32, token: u32 },
+    /// Write to a child's stdin, and close it if `eof`.
+    Stdin {
+        exec: u32,
+        data: Vec<u8>,
+        eof: bool,
+        token: u32,
+    },
+    /// A reader made room: the pipes need not be paused any more.
+    Resume { exec: u32 },
+    /// Forget an exec whose outcome was acknowledged long enough ago.
+    Collect { exec: u32 },
+    /// End every group that has a live member; completes once each is empty or was sent SIGKILL.
+    EndAll { grace_ns: u64, token: u32 },
+    /// SIGKILL to every group, at once.
+    KillAll { token: u32 },
+    /// The guest is about to be frozen.
+    Suspended,
+    /// The guest goes on after a freeze.
+    Resumed,
+    /// Never pause a pipe again.
+    Drain,
+    /// A look through /proc is done.
+    Scanned(Result<Vec<Process>, Errno>),
+    /// End the supervisor's thread.
+    Stop,
+}
+
+/// Commands from other threads to the supervisor.
+///
+/// Invariant: the eventfd is readable whenever a command waits.
+pub struct Mailbox {
+    commands: Mutex<Vec<Command>>,
+    eventfd: OwnedFd,
+}
+
+impl Mailbox {
+    /// An empty mailbox.
+    pub fn new() -> Result<Self, Errno> {
+        let eventfd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        let commands = Mutex::default();
+        Ok(Self { commands, eventfd })
+    }
+
+    /// The descriptor that is readable when something was sent.
+    pub fn fd(&self) -> &OwnedFd {
+        &self.eventfd
+    }
+
+    /// Sends a command.
+    pub fn send(&self, command: Command) {
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        commands.push(command);
+        if commands.len() == 1 {
+            // Cannot block: whoever takes the commands reads it first.
+            let _ = rustix::io::write(&self.eventfd, &1u64.to_ne_bytes());
+        }
+    }
+
+    /// Takes all that waits, in the order in which it was sent.
+    pub fn take(&self) -> Vec<Command> {
+        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let _ = rustix::io::read(&self.eventfd, &mut [0u8; 8]);
+        std::mem::take(&mut *commands)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_survive_packing() {
+        let keys = [
+            Key::Mailbox,
+            Key::Timers,
+            Key::ChildExit,
+            Key::Leader(u32::MAX),
+            Key::Output(7, Stream::Stdout),
+            Key::Output(7, Stream::Stderr),
+            Key::Stdin(9),
+            Key::Member(u32::MAX, 4_194_304),
+        ];
+        for key in keys {
+            assert_eq!(Key::unpack(key.pack()), Some(key));
+        }
+    }
+}

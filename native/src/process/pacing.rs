@@ -1,0 +1,91 @@
+//! When an exec's output pipes are not read for a while: for a reader that lags behind, and for a disk that does not
+//! take captured output as fast as it comes.
+
+use super::log::Log;
+
+/// The pipes are paused at most this long at a time, in nanoseconds.
+const PAUSE_NS: u64 = 100_000_000;
+/// And this long in all per exec, in nanoseconds.
+const PAUSE_TOTAL_NS: u64 = 1_000_000_000;
+/// The same while captured output is moved out of memory: a disk that is slow holds up the commands
+/// that fill it, one that hangs not for ever.
+const CROWDED_NS: u64 = 5_000_000;
+const CROWDED_TOTAL_NS: u64 = 60_000_000_000;
+
+/// Where each reader is.
+type Cursors = Vec<(u32, u64)>;
+
+/// Since when the pipes are paused, and where the readers were then; `None` for the disk.
+struct Pause {
+    since: u64,
+    cursors: Option<Cursors>,
+}
+
+/// How long the pipes of an exec were paused, and may be yet.
+///
+/// Invariant: the log's `paused` is set only while `pause` is.
+#[derive(Default)]
+pub struct Pacing {
+    /// For readers, and for the disk.
+    spent_ns: [u64; 2],
+    pause: Option<Pause>,
+    never_again: bool,
+}
+
+impl Pacing {
+    /// Whether the pipes are paused.
+    pub fn is_paused(&self) -> bool {
+        self.pause.is_some()
+    }
+
+    /// Whether no pause may come any more.
+    pub fn is_over(&self) -> bool {
+        self.never_again
+    }
+
+    /// Begins a pause if `more` bytes would take unread ones from a reader worth waiting for, or
+    /// the store is crowded. Returns the time up to which it may last.
+    pub fn begin(&mut self, log: &mut Log, more: u64, crowded: bool, now: u64) -> Option<u64> {
+        if self.never_again || (!crowded && log.has_room(more)) {
+            return None;
+        }
+        let (most, total) = if crowded {
+            (CROWDED_NS, CROWDED_TOTAL_NS)
+        } else {
+            (PAUSE_NS, PAUSE_TOTAL_NS)
+        };
+        let left = total.saturating_sub(self.spent_ns[usize::from(crowded)]);
+        if left == 0 {
+            return None;
+        }
+        let cursors = (!crowded).then(|| log.cursors());
+        self.pause = Some(Pause {
+            since: now,
+            cursors,
+        });
+        log.paused = true;
+        Some(now + left.min(most))
+    }
+
+    /// The pause lasted as long as one may: readers that took nothing are not waited for again.
+    pub fn give_up_on_readers(&self, log: &mut Log) {
+        if let Some(cursors) = self.pause.as_ref().and_then(|pause| pause.cursors.as_ref()) {
+            log.give_up_on(cursors);
+        }
+    }
+
+    /// Ends a pause; whether there was one.
+    pub fn end(&mut self, log: &mut Log, now: u64) -> bool {
+        let Some(Pause { since, cursors }) = self.pause.take() else {
+            return false;
+        };
+        self.spent_ns[usize::from(cursors.is_none())] += now.saturating_sub(since);
+        log.paused = false;
+        true
+    }
+
+    /// From now on nothing is a reason to pause.
+    pub fn stop(&mut self) {
+        self.never_again = true;
+    }
+}

@@ -1,0 +1,306 @@
+//! An exec's pipes. Its output is read as long as somebody may write; its stdin is written in order, each write within
+//! its own deadline.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use rustix::io::{Errno, read, write};
+use rustix::pipe::fcntl_setpipe_size;
+
+use super::context::{Context, Key, READ_BYTES, Timer};
+use super::exec::Exec;
+use super::log::Stream;
+use super::pacing::Pacing;
+use crate::clock::boottime_ns;
+use crate::reactor::{Interest, Poll};
+use crate::wake::Kind;
+
+/// A pipe that was full so often is enlarged.
+const FULL_READS: u8 = 4;
+/// What an unprivileged pipe may be enlarged to, in bytes.
+const PIPE_BYTES: usize = 1 << 20;
+/// The size that a pipe has at first, in bytes.
+const FIRST_PIPE_BYTES: usize = 64 << 10;
+/// Both streams, as their pipes are ordered.
+const STREAMS: [Stream; 2] = [Stream::Stdout, Stream::Stderr];
+
+/// The reading ends of stdout and stderr, until their end.
+pub struct Output {
+    exec: Arc<Exec>,
+    pipes: [Option<OwnedFd>; 2],
+    full_reads: [u8; 2],
+    pacing: Pacing,
+}
+
+impl Output {
+    /// Pipes that are not watched yet.
+    pub fn new(exec: Arc<Exec>, pipes: [OwnedFd; 2]) -> Self {
+        Self {
+            exec,
+            pipes: pipes.map(Some),
+            full_reads: [0; 2],
+            pacing: Pacing::default(),
+        }
+    }
+
+    /// Whether both pipes are at their end.
+    pub fn is_closed(&self) -> bool {
+        self.pipes.iter().all(Option::is_none)
+    }
+
+    /// Watches the pipes unless they are paused.
+    pub fn watch(&self, poll: &Poll) -> Result<(), Errno> {
+        if self.pacing.is_paused() {
+            return Ok(());
+        }
+        let open = self.pipes.iter().zip(STREAMS);
+        let mut open = open.filter_map(|(pipe, stream)| Some((pipe.as_ref()?, stream)));
+        open.try_for_each(|(pipe, stream)| {
+            let key = Key::Output(self.exec.id, stream).pack();
+            poll.add(pipe, key, Interest::Read)
+        })
+    }
+
+    /// A pipe has bytes or came to its end. Reads once: what is left is reported again, after the
+    /// others had their turn.
+    pub fn ready(&mut self, stream: Stream, ctx: &mut Context) {
+        if !self.pacing.is_paused() && !self.pause_if_needed(ctx) {
+            self.read_once(stream, ctx);
+        }
+    }
+
+    /// Reads what the pipes hold, once each beyond their size: for the moment before publishing.
+    pub fn drain(&mut self, ctx: &mut Context) {
+        for stream in STREAMS {
+            let mut left = PIPE_BYTES + READ_BYTES;
+            while let Some(count) = self.read_once(stream, ctx) {
+                left = left.saturating_sub(count);
+                if left == 0 {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// The number of bytes read; `None` when there is nothing (more) to read.
+    fn read_once(&mut self, stream: Stream, ctx: &mut Context) -> Option<usize> {
+        let slot = stream as usize;
+        let pipe = self.pipes[slot].as_ref()?;
+        match read(pipe, &mut ctx.scratch[..]) {
+            Ok(count) if count > 0 => {
+                let bytes = &ctx.scratch[..count];
+                let tell = |reader| ctx.wake.notify(Kind::Readable, reader);
+                self.exec.facts().log.push(stream, bytes, tell);
+                self.enlarge_if_busy(slot, count);
+                Some(count)
+            }
+            Err(Errno::AGAIN | Errno::INTR) => None,
+            Ok(_) | Err(_) => {
+                ctx.poll.remove(pipe);
+                self.pipes[slot] = None;
+                None
+            }
+        }
+    }
+
+    fn enlarge_if_busy(&mut self, slot: usize, count: usize) {
+        let seen = &mut self.full_reads[slot];
+        if count < FIRST_PIPE_BYTES || *seen >= FULL_READS {
+            return;
+        }
+        *seen += 1;
+        if let (true, Some(pipe)) = (*seen == FULL_READS, &self.pipes[slot]) {
+            // EPERM beyond the user's soft limit on pipe pages: it goes on as it is.
+            let _ = fcntl_setpipe_size(pipe, PIPE_BYTES);
+        }
+    }
+
+    fn pause_if_needed(&mut self, ctx: &mut Context) -> bool {
+        if ctx.draining {
+            return false;
+        }
+        let mut facts = self.exec.facts();
+        let (crowded, now) = (ctx.store.is_crowded(), boottime_ns());
+        let until = self
+            .pacing
+            .begin(&mut facts.log, READ_BYTES as u64, crowded, now);
+        if until.is_some() {
+            self.pipes
+                .iter()
+                .flatten()
+                .for_each(|pipe| ctx.poll.remove(pipe));
+            ctx.timers.set(self.exec.id, Timer::Pause, until);
+        }
+        until.is_some()
+    }
+
+    /// A pause lasted as long as one may.
+    pub fn pause_over(&mut self, ctx: &mut Context) -> Result<(), Errno> {
+        self.pacing.give_up_on_readers(&mut self.exec.facts().log);
+        self.resume(ctx)
+    }
+
+    /// Reads on, if the pipes are paused. Errors: see [`Poll::add`].
+    pub fn resume(&mut self, ctx: &mut Context) -> Result<(), Errno> {
+        if !self.pacing.end(&mut self.exec.facts().log, boottime_ns()) {
+            return Ok(());
+        }
+        ctx.timers.set(self.exec.id, Timer::Pause, None);
+        self.watch(&ctx.poll)
+    }
+
+    /// Reads on and pauses never again. Errors: see [`Poll::add`].
+    pub fn flow(&mut self, ctx: &mut Context) -> Result<(), Errno> {
+        if self.pacing.is_over() {
+            return Ok(());
+        }
+        self.pacing.stop();
+        self.resume(ctx)
+    }
+}
+
+struct Write {
+    data: Vec<u8>,
+    written: usize,
+    eof: bool,
+    token: u32,
+    deadline: u64,
+}
+
+/// The writing end of stdin, and what is to be written to it.
+///
+/// Invariant: `writes` is empty once `pipe` is closed; its deadlines never decrease, for every
+/// write has the same time from its arrival.
+pub struct Stdin {
+    exec: u32,
+    pipe: Option<OwnedFd>,
+    writes: VecDeque<Write>,
+}
+
+impl Stdin {
+    /// The stdin of an exec that has one or not.
+    pub fn new(exec: u32, pipe: Option<OwnedFd>) -> Self {
+        let writes = VecDeque::new();
+        Self { exec, pipe, writes }
+    }
+
+    /// Whether nothing can be written (any more).
+    pub fn is_closed(&self) -> bool {
+        self.pipe.is_none()
+    }
+
+    /// Room while something is queued, and else only the reader's end.
+    fn interest(&self) -> Interest {
+        if self.writes.is_empty() {
+            Interest::Closed
+        } else {
+            Interest::Write
+        }
+    }
+
+    /// Watches the pipe, if there is one.
+    pub fn watch(&self, poll: &Poll) -> Result<(), Errno> {
+        self.pipe.as_ref().map_or(Ok(()), |pipe| {
+            poll.add(pipe, Key::Stdin(self.exec).pack(), self.interest())
+        })
+    }
+
+    /// Queues a write. Completes `token` with the bytes written, and 0, or ETIMEDOUT when the child
+    /// did not read in time, EPIPE when it never will, or the errno of a write that failed.
+    pub fn write(&mut self, data: Vec<u8>, eof: bool, token: u32, ctx: &mut Context) {
+        if self.is_closed() {
+            ctx.wake.complete(token, libc::EPIPE, 0);
+            return;
+        }
+        let deadline = boottime_ns().saturating_add(ctx.spans.stdin_ns);
+        self.writes.push_back(Write {
+            data,
+            written: 0,
+            eof,
+            token,
+            deadline,
+        });
+        if self.writes.len() == 1 {
+            self.write_queued(ctx);
+        }
+    }
+
+    /// The pipe takes bytes again, or its reader is gone.
+    pub fn ready(&mut self, gone: bool, ctx: &mut Context) {
+        if gone {
+            self.close(ctx);
+        } else {
+            self.write_queued(ctx);
+        }
+    }
+
+    fn write_queued(&mut self, ctx: &mut Context) {
+        while let (Some(front), Some(pipe)) = (self.writes.front_mut(), &self.pipe) {
+            let rest = &front.data[front.written..];
+            let result = if rest.is_empty() {
+                Ok(0)
+            } else {
+                write(pipe, rest)
+            };
+            match result {
+                Ok(count) => {
+                    front.written += count;
+                    if front.written == front.data.len() {
+                        self.front_done(0, ctx);
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) => break,
+                Err(Errno::PIPE) => self.close(ctx),
+                Err(errno) => self.front_done(errno.raw_os_error(), ctx),
+            }
+        }
+        self.wait(ctx);
+    }
+
+    fn front_done(&mut self, status: i32, ctx: &mut Context) {
+        let Some(done) = self.writes.pop_front() else {
+            return;
+        };
+        ctx.wake.complete(done.token, status, done.written as i64);
+        if done.eof && status == 0 {
+            self.close(ctx);
+        }
+    }
+
+    fn wait(&mut self, ctx: &mut Context) {
+        let deadline = self.writes.front().map(|front| front.deadline);
+        ctx.timers.set(self.exec, Timer::Stdin, deadline);
+        if let Some(pipe) = &self.pipe {
+            // It fails for one that is not watched yet, which `watch` is about to make up for.
+            let key = Key::Stdin(self.exec).pack();
+            let _ = ctx.poll.change(pipe, key, self.interest());
+        }
+    }
+
+    /// The oldest write waited long enough; the pipe stays open.
+    pub fn late(&mut self, ctx: &mut Context) {
+        let now = boottime_ns();
+        while self
+            .writes
+            .front()
+            .is_some_and(|front| front.deadline <= now)
+        {
+            self.front_done(libc::ETIMEDOUT, ctx);
+        }
+        self.write_queued(ctx);
+    }
+
+    /// Closes it; what is queued is not written.
+    pub fn close(&mut self, ctx: &mut Context) {
+        if let Some(pipe) = self.pipe.take() {
+            ctx.poll.remove(&pipe);
+        }
+        ctx.timers.set(self.exec, Timer::Stdin, None);
+        for write in self.writes.drain(..) {
+            let written = write.written as i64;
+            ctx.wake.complete(write.token, libc::EPIPE, written);
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! One thread that owns every pipe, pidfd and timer of the execs.
+
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use rustix::io::Errno;
+
+use super::actor::Actor;
+use super::context::{Command, Context, Key, Mailbox, Timer};
+use super::exec::Spawned;
+use super::group::Waiter;
+use super::proc_scan::{Answer, Process};
+use crate::clock::{Freeze, boottime_ns, wall_offset_ns};
+use crate::reactor::Interest;
+use crate::wake::Kind;
+
+/// The linger once every group was told to end, in nanoseconds: the streams want their exit before
+/// the daemon is gone.
+const LAST_LINGER_NS: u64 = 500_000_000;
+/// Orphans are reaped this long after the first of them may have ended, in nanoseconds.
+const ORPHANS_NS: u64 = 20_000_000;
+/// How often the wall clock is looked at after a freeze, in nanoseconds.
+const CLOCK_NS: u64 = 500_000_000;
+
+/// Invariant: an exec is in `actors` from its start until it is collected, or until nothing of it
+/// is left to watch or signal.
+struct Supervisor {
+    context: Context,
+    actors: HashMap<u32, Actor>,
+    mailbox: Arc<Mailbox>,
+    child_exits: OwnedFd,
+    asks: Sender<Answer>,
+    freeze: Freeze,
+    /// Every group was told to end: one that is started later is killed at once.
+    ended: bool,
+}
+
+/// Starts the supervisor's thread. `child_exits` is the eventfd that SIGCHLD adds to, `asks` leads
+/// to the thread that looks through /proc.
+pub fn start(
+    context: Context,
+    mailbox: Arc<Mailbox>,
+    child_exits: OwnedFd,
+    asks: Sender<Answer>,
+) -> Result<(), Errno> {
+    let poll = &context.poll;
+    poll.add(mailbox.fd(), Key::Mailbox.pack(), Interest::Read)?;
+    poll.add(context.timers.fd(), Key::Timers.pack(), Interest::Read)?;
+    poll.add(&child_exits, Key::ChildExit.pack(), Interest::Read)?;
+    let supervisor = Supervisor {
+        context,
+        actors: HashMap::new(),
+        mailbox,
+        child_exits,
+        asks,
+        freeze: Freeze::default(),
+        ended: false,
+    };
+    let started = thread::Builder::new()
+        .name("guestd-supervisor".into())
+        .stack_size(256 << 10)
+        .spawn(move || supervisor.run());
+    let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EAGAIN);
+    started.map_err(|error| Errno::from_raw_os_error(errno(error)))?;
+    Ok(())
+}
+
+impl Supervisor {
+    fn run(mut self) {
+        let mut ready = Vec::new();
+        // A panic costs the work of one turn, never the daemon's hold on its execs.
+        while catch_unwind(AssertUnwindSafe(|| self.turn(&mut ready))).unwrap_or(true) {}
+    }
+
+    /// Waits, then events, commands, deadlines; false once it is told to stop.
+    fn turn(&mut self, ready: &mut Vec<(u64, bool)>) -> bool {
+        self.context.wake.flush();
+        self.look_if_due();
+        // Neither can fail on descriptors that this thread owns, but for an interruption.
+        let _ = self.context.timers.arm();
+        let _ = self.context.poll.wait(ready);
+        let mut commands = Vec::new();
+        for (key, gone) in ready.drain(..) {
+            match Key::unpack(key) {
+                Some(Key::Mailbox) => commands = self.mailbox.take(),
+                Some(key) => self.event(key, gone),
+                None => {}
+            }
+        }
+        for command in commands {
+            if matches!(command, Command::Stop) {
+                self.context.wake.flush();
+                return false;
+            }
+            self.obey(command);
+        }
+        let now = boottime_ns();
+        while let Some((exec, timer)) = self.context.timers.pop(now) {
+            match timer {
+                Timer::ProcScan => {}
+                Timer::Clock => self.look_at_clock(),
+                Timer::Orphans => self.context.wake.notify(Kind::Orphans, 0),
+                timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
+            }
+        }
+        true
+    }
+
+    fn event(&mut self, key: Key, gone: bool) {
+        match key {
+            Key::Mailbox => {}
+            Key::Timers => self.context.timers.fired(),
+            Key::ChildExit => {
+                let _ = rustix::io::read(&self.child_exits, &mut [0u8; 8]);
+                self.expect_orphans();
+            }
+            Key::Leader(exec) => self.with(exec, |actor, ctx| actor.leader_exited(ctx)),
+            Key::Output(exec, stream) => {
+                self.with(exec, |actor, ctx| actor.output.ready(stream, ctx));
+            }
+            Key::Stdin(exec) => self.with(exec, |actor, ctx| actor.stdin.ready(gone, ctx)),
+            Key::Member(exec, pid) => {
+                self.with(exec, |actor, ctx| actor.group.recount(Some(pid), ctx));
+            }
+        }
+    }
+
+    /// Counts what the wall clock jumped forward over a freeze against every command's budget, and
+    /// looks again soon for as long as a jump is laid to it.
+    fn look_at_clock(&mut self) {
+        let now = boottime_ns();
+        let jumped = self.freeze.jumped(wall_offset_ns(), now);
+        let timers = &mut self.context.timers;
+        if jumped > 0 {
+            timers.bring_forward(Timer::Timeout, jumped);
+        }
+        let again = self.freeze.is_open().then_some(now + CLOCK_NS);
+        timers.set(0, Timer::Clock, again);
+    }
+
+    /// Some child ended: a leader, of which its pidfd tells, or an orphan, of which nothing does.
+    /// Orphans are reaped together a little later, if there are any by then.
+    fn expect_orphans(&mut self) {
+        if self.context.timers.get(0, Timer::Orphans).is_none() {
+            let later = boottime_ns() + ORPHANS_NS;
+            self.context.timers.set(0, Timer::Orphans, Some(later));
+        }
+    }
+
+    /// Orders a look through /proc for those who want one, once it is due.
+    fn look_if_due(&mut self) {
+        let now = boottime_ns();
+        let scan = &mut self.context.scan;
+        if scan.begin(now) {
+            let mailbox = Arc::clone(&self.mailbox);
+            let answer = move |found| mailbox.send(Command::Scanned(found));
+            // The thread lives as long as this sender; were it gone, nobody would be left to answer.
+            let _ = self.asks.send(Box::new(answer));
+        }
+        let next = scan.next(now);
+        self.context.timers.set(0, Timer::ProcScan, next);
+    }
+
+    /// Lets an actor work, and drops it once nothing is left to do. An event for an actor that is
+    /// gone comes from the same batch as its end, and means nothing any more.
+    fn with(&mut self, exec: u32, work: impl FnOnce(&mut Actor, &mut Context)) {
+        let Some(actor) = self.actors.get_mut(&exec) else {
+            return;
+        };
+        work(actor, &mut self.context);
+        if actor.conclude(&mut self.context) {
+            self.actors.remove(&exec);
+        }
+    }
+
+    fn each(&mut self, mut work: impl FnMut(&mut Actor, &mut Context)) {
+        let ids: Vec<u32> = self.actors.keys().copied().collect();
+        for exec in ids {
+            self.with(exec, &mut work);
+        }
+    }
+
+    fn obey(&mut self, command: Command) {
+        match command {
+            Command::Adopt(spawned) => self.adopt(spawned),
+            Command::Kill { exec, token } if self.actors.contains_key(&exec) => {
+                let (grace_ns, waiter) = (self.context.spans.grace_ns, Waiter::Kill(token));
+                self.with(exec, |actor, ctx| {
+                    actor.group.escalate(grace_ns, Some(waiter), ctx);
+                });
+            }
+            Command::Kill { token, .. } => self.context.wake.complete(token, 0, 0),
+            Command::Stdin {
+                exec,
+                data,
+                eof,
+                token,
+            } => {
+                if self.actors.contains_key(&exec) {
+                    self.with(exec, |actor, ctx| actor.stdin.write(data, eof, token, ctx));
+                } else {
+                    self.context.wake.complete(token, libc::EPIPE, 0);
+                }
+            }
+            Command::Resume { exec } => self.with(exec, |actor, ctx| actor.resume(ctx)),
+            Command::Collect { exec } => self.with(exec, |actor, ctx| actor.collect(ctx)),
+            Command::EndAll { grace_ns, token } => self.end_all(grace_ns, token),
+            Command::KillAll { token } => {
+                self.end();
+                self.actors
+                    .values()
+                    .for_each(|actor| actor.group.kill_now());
+                self.context.wake.complete(token, 0, 0);
+            }
+            Command::Suspended => {
+                // What an earlier freeze took still counts.
+                self.look_at_clock();
+                self.freeze.suspended(wall_offset_ns());
+                self.look_at_clock();
+            }
+            Command::Resumed => {
+                self.freeze.resumed(boottime_ns());
+                self.look_at_clock();
+            }
+            Command::Drain => {
+                self.context.draining = true;
+                self.each(|actor, ctx| actor.resume(ctx));
+            }
+            Command::Scanned(found) => self.looked(found),
+            Command::Stop => {}
+        }
+    }
+
+    fn adopt(&mut self, spawned: Spawned) {
+        // Before its own deadline is set, which no earlier jump concerns.
+        self.look_at_clock();
+        let id = spawned.exec.id;
+        let actor = Actor::adopt(spawned, &mut self.context);
+        if self.ended {
+            actor.group.kill_now();
+        }
+        self.actors.insert(id, actor);
+    }
+
+    fn looked(&mut self, found: Result<Vec<Process>, Errno>) {
+        let (scan, now) = (&mut self.context.scan, boottime_ns());
+        let Ok(processes) = found else {
+            for exec in scan.failed(now) {
+                self.with(exec, |actor, ctx| actor.group.look_failed(ctx));
+            }
+            return;
+        };
+        let pgid_of = |exec| Some(self.actors.get(&exec)?.pgid());
+        for (exec, members) in scan.done(&processes, pgid_of, now) {
+            self.with(exec, |actor, ctx| actor.group.counted(&members, ctx));
+        }
+    }
+
+    /// Nothing that is started from now on may stay.
+    fn end(&mut self) {
+        self.ended = true;
+        let spans = &mut self.context.spans;
+        spans.linger_ns = spans.linger_ns.min(LAST_LINGER_NS);
+        self.each(|actor, ctx| actor.shorten_linger(ctx));
+    }
+
+    fn end_all(&mut self, grace_ns: u64, token: u32) {
+        self.end();
+        let ours = self.actors.values().filter(|actor| actor.group.is_ours());
+        // One more than there are, so that it cannot end before the last one was asked to.
+        self.context.ending = Some((token, ours.count() + 1));
+        self.each(|actor, ctx| {
+            if actor.group.is_ours() {
+                actor.group.escalate(grace_ns, Some(Waiter::EndAll), ctx);
+            }
+        });
+        self.context.ended_one();
+    }
+}
