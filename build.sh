@@ -16,6 +16,7 @@ commands=(
   "ci|ci|check, test, properties for longer, a short soak, and the guest image in QEMU"
   "bench|bench|measure the daemon against the kernel and OpenSSH; --quick, --only PART, --write into docs/"
   "soak|bench|20,000 commands of mixed kinds from 32 clients, every output and exit compared"
+  "coverage|coverage|which lines the tests execute; with --one start or upload: which files one request takes"
   "check|check|format, lint, types, documentation, clippy; changes nothing"
   "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
   "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"

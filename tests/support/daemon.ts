@@ -29,8 +29,8 @@ import { SseStream, type StreamRest } from "./sse.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-/** The launcher that every way of starting the daemon goes through. */
-export const LAUNCHER = `${ROOT}scripts/guestd`;
+/** The launcher that every way of starting the daemon goes through, or the one of `build.sh coverage`. */
+export const LAUNCHER = Deno.env.get("GUESTD_TEST_LAUNCHER") ?? `${ROOT}scripts/guestd`;
 
 /** The hook prefix of a daemon that was not told otherwise. */
 export const HOOK_PREFIX = "/platform/runtime/v1";
