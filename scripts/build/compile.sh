@@ -21,7 +21,7 @@ usable_denort() {
   [ -x "$DENORT_BIN" ] || die "DENORT_BIN is not executable: $DENORT_BIN"
 }
 
-# denort_missing CODE LOG: a sentence if deno compile failed for want of a runtime that the caller has to provide.
+# denort_missing CODE LOG: a sentence if deno compile failed for want of a runtime, which is then to be provided.
 denort_missing() {
   if [ -n "${DENORT_BIN:-}" ]; then
     if grep -qE 'base binary|Writing binary bytes' "$2"; then

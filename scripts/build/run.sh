@@ -10,7 +10,7 @@ no_identity_repair() {
 command_run() {
   set_up
   no_identity_repair
-  # Commands that name no directory start in the daemon's: here, the caller's.
+  # Commands that name no directory start in the daemon's: here, in that of whoever runs this.
   cd "$caller_directory"
   # By default on loopback, also for an address that does not parse or names no host: a slip must not open this machine
   # to its network.

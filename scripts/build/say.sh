@@ -2,7 +2,7 @@
 
 say() { printf 'build.sh: %s\n' "$*" >&2; }
 
-# One sentence, then exit code 2: something that the caller has to provide is missing.
+# One sentence, then exit code 2: something is missing that is to be provided.
 die() {
   say "$*"
   exit 2
