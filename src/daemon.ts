@@ -2,7 +2,6 @@ import { Bootstrap } from "./bootstrap/bootstrap.ts";
 import { HookLog } from "./bootstrap/hook_log.ts";
 import type { Config } from "./config.ts";
 import type { DecodedRunHook } from "./contract/hooks.ts";
-import { Environments } from "./exec/environment.ts";
 import { PasswdFile } from "./exec/passwd.ts";
 import { Registry } from "./exec/registry.ts";
 import { Files } from "./files/files.ts";
@@ -21,6 +20,7 @@ import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
 import { FileStamp } from "./native/file_stamp.ts";
 import { Tunnels } from "./tunnel/tunnels.ts";
+import { within } from "./within.ts";
 
 /** Number of the signal. */
 const SIGHUP = 1;
@@ -98,8 +98,7 @@ export class Daemon {
         daemonEnv: env,
         passwd: new PasswdFile(new FileStamp(this.#core.symbols, PASSWD)),
         ownUid: Deno.uid() ?? 0,
-        baseEnvironment: () => bootstrap.environment.entries,
-        environments: new Environments(),
+        base: () => bootstrap.environment,
       },
       ttlSecs: limits.exec_ttl_secs,
       log,
@@ -245,18 +244,18 @@ export class Daemon {
       this.#registry.drain();
       this.#core.drain();
       const closed = this.#listener.close();
-      await within(this.#drainMs, this.#router.idle());
+      await within(this.#drainMs, this.#router.idle(), undefined);
       this.#registry.close();
-      await within(END_GRACE_MS + FLUSH_MS, this.#core.endAll(END_GRACE_MS));
+      await within(END_GRACE_MS + FLUSH_MS, this.#core.endAll(END_GRACE_MS), undefined);
       await this.#registry.settled(FLUSH_MS);
       // Streams of execs that published end by themselves, with their exit; give them the time.
-      await within(FLUSH_MS, this.#router.idle());
+      await within(FLUSH_MS, this.#router.idle(), undefined);
       this.#streams.close();
       this.#files.transfers.close();
-      await within(FLUSH_MS, this.#tunnels.close());
-      await within(FLUSH_MS, this.#router.idle());
+      await within(FLUSH_MS, this.#tunnels.close(), undefined);
+      await within(FLUSH_MS, this.#router.idle(), undefined);
       // Connections without a request end too, but for those that will not: half-sent ones.
-      await within(LAST_MS, closed);
+      await within(LAST_MS, closed, undefined);
       this.#quiet[Symbol.dispose]();
       this.#registry[Symbol.dispose]();
       await this.#core.close();
@@ -265,12 +264,4 @@ export class Daemon {
       this.#log.error("the shutdown failed", { kind });
     }
   }
-}
-
-/** Waits for `pending`, at most `ms`. */
-async function within(ms: number, pending: Promise<void>): Promise<void> {
-  const { promise, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, ms);
-  await Promise.race([pending, promise]);
-  clearTimeout(timer);
 }

@@ -1,6 +1,3 @@
-/** The longest span that setTimeout takes, in milliseconds. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
-
 /** Time, as the collector needs it. */
 export interface Clock {
   /** Milliseconds on a clock that never goes back. */
@@ -55,8 +52,8 @@ export class Collector<T> implements Disposable {
   #arm(): void {
     const [first] = this.#due;
     if (first === undefined) return;
-    const wait = Math.min(Math.max(first.atMs - this.#clock.nowMs(), 0), MAX_TIMEOUT_MS);
-    this.#disarm = this.#clock.after(wait, () => this.#sweep());
+    const waitMs = Math.max(first.atMs - this.#clock.nowMs(), 0);
+    this.#disarm = this.#clock.after(waitMs, () => this.#sweep());
   }
 
   #sweep(): void {

@@ -17,58 +17,63 @@ import type { PasswdEntry, PasswdLookup } from "./passwd.ts";
 /** Where a program is looked for when nobody says otherwise. */
 export const DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/** Pairs of name and value; a later pair of the same name wins. A Map is one, `Object.entries` gives one. */
-export type Variables = Iterable<readonly [name: string, value: string]>;
+/** Variables by their names. */
+export type Variables = ReadonlyMap<string, string>;
 
-/** The sources of a command's environment. */
+/** Where the environments of all commands come from, but for what each request adds. */
 export interface EnvironmentSources {
   /** Names the operator lets through from the daemon's own environment. */
   readonly inherit: readonly string[];
-  /** Reads the daemon's own environment; undefined where a name is unset. */
+  /** Reads the daemon's own environment, which never changes; undefined where a name is unset. */
   readonly daemonEnv: (name: string) => string | undefined;
-  /** Knows the user in force. */
+  /** Knows users by their id. */
   readonly passwd: PasswdLookup;
-  /** The user id the command will run under. */
-  readonly uid: number;
-  /** What the run hook installed. */
-  readonly base: Variables;
-  /** What the start request adds. */
-  readonly request: Variables;
+  /** What the run hook installed: the same object until it is another. */
+  readonly base: () => Variables;
 }
 
-/** Puts the layers together. The result is new and the caller's own. */
-export function childEnvironment(sources: EnvironmentSources): Map<string, string> {
-  const environment = inherited(sources.inherit, sources.daemonEnv);
-  for (const [name, value] of defaults(sources.passwd.entry(sources.uid))) {
+/** The environment of a command of user `uid` whose request adds `request`. The result is new. */
+export function childEnvironment(
+  { inherit, daemonEnv, passwd, base }: EnvironmentSources,
+  uid: number,
+  request: Variables,
+): Map<string, string> {
+  const environment = inherited(inherit, daemonEnv);
+  for (const [name, value] of defaults(passwd.entry(uid))) {
     if (!environment.has(name)) environment.set(name, value);
   }
-  for (const layer of [sources.base, sources.request]) {
+  for (const layer of [base(), request]) {
     for (const [name, value] of layer) environment.set(name, value);
   }
   return environment;
 }
 
 /**
- * The environments of commands that ask for nothing of their own: most do, and one after the other gets the same.
+ * The environments of commands. Most ask for nothing of their own, and one after the other gets the same.
  *
  * Invariant: `#environment` is what {@link childEnvironment} gives for the user entry and the base that it was made of,
- * and nobody changes it; the daemon's own environment never changes.
+ * and nobody changes it.
  */
 export class Environments {
+  readonly #sources: EnvironmentSources;
+  #uid: number | undefined;
   #user: PasswdEntry | undefined;
   #base: Variables | undefined;
-  #uid: number | undefined;
-  #environment: ReadonlyMap<string, string> = new Map();
+  #environment: Variables = new Map();
 
-  /** The same object for as long as all sources are the same; new if the request has variables. */
-  of(
-    sources: EnvironmentSources & { readonly request: ReadonlyMap<string, string> },
-  ): ReadonlyMap<string, string> {
-    if (sources.request.size > 0) return childEnvironment(sources);
-    const user = sources.passwd.entry(sources.uid);
-    if (this.#uid !== sources.uid || this.#user !== user || this.#base !== sources.base) {
-      this.#environment = childEnvironment({ ...sources, passwd: { entry: () => user } });
-      [this.#uid, this.#user, this.#base] = [sources.uid, user, sources.base];
+  /** Makes environments of `sources`. */
+  constructor(sources: EnvironmentSources) {
+    this.#sources = sources;
+  }
+
+  /** As {@link childEnvironment}; the same object for as long as all sources are the same and `request` is empty. */
+  of(uid: number, request: Variables): Variables {
+    if (request.size > 0) return childEnvironment(this.#sources, uid, request);
+    const [user, base] = [this.#sources.passwd.entry(uid), this.#sources.base()];
+    if (this.#uid !== uid || this.#user !== user || this.#base !== base) {
+      const sources = { ...this.#sources, passwd: { entry: () => user } };
+      this.#environment = childEnvironment(sources, uid, request);
+      [this.#uid, this.#user, this.#base] = [uid, user, base];
     }
     return this.#environment;
   }

@@ -1,6 +1,9 @@
-import type { Phase } from "../contract/exec.ts";
+import type { Phase, StdinWrite } from "../contract/exec.ts";
+import { Refusal } from "../contract/refusal.ts";
+import { EPIPE, errnoText, ETIMEDOUT } from "../native/errno.ts";
 import type { NativeExec } from "../native/exec.ts";
 import type { Facts } from "../native/layout.ts";
+import { within } from "../within.ts";
 
 /**
  * A registered command.
@@ -13,7 +16,7 @@ import type { Facts } from "../native/layout.ts";
  *   but neither while an answer is being read from it.
  */
 export class Exec {
-  /** Id minted by the caller. */
+  /** Id minted by the client. */
   readonly id: string;
   /** Whether it was started with a stdin pipe. */
   readonly hasStdin: boolean;
@@ -55,12 +58,10 @@ export class Exec {
   /** Waits until its outcome is published or {@link stopWaiting} is called, at most `ms`. */
   async untilPublished(ms: number): Promise<void> {
     const { promise, resolve } = Promise.withResolvers<void>();
-    const timer = setTimeout(resolve, ms);
     this.#waiting ??= new Set();
     this.#waiting.add(resolve);
-    await promise;
+    await within(ms, promise, undefined);
     this.#waiting?.delete(resolve);
-    clearTimeout(timer);
   }
 
   /** Lets everybody go who waits for the outcome. */
@@ -73,6 +74,30 @@ export class Exec {
   /** Ends its group; whether it had a live member. Who asks meanwhile shares the core's escalation. */
   kill(): Promise<boolean> {
     return this.native.kill();
+  }
+
+  /**
+   * Writes to its stdin and returns the number of bytes. Throws, in this order, `stdin_not_requested`,
+   * `stdin_write_too_large` and `stdin_closed`; then what the write came to.
+   */
+  async writeStdin({ data, eof }: StdinWrite, maxBytes: number): Promise<number> {
+    if (!this.hasStdin) {
+      throw new Refusal("stdin_not_requested", "the exec was started without stdin");
+    }
+    const bytes = data ?? new Uint8Array();
+    if (bytes.length > maxBytes) {
+      throw new Refusal("stdin_write_too_large", `the decoded write exceeds ${maxBytes} bytes`);
+    }
+    const { status, value } = await this.native.writeStdin(bytes, eof);
+    if (status === 0) return value;
+    if (status === EPIPE) {
+      throw new Refusal("stdin_closed", "stdin was closed, or the child stopped reading");
+    }
+    if (status === ETIMEDOUT) {
+      const text = `the child did not read in time: ${value} bytes went`;
+      throw new Refusal("stdin_write_timeout", text);
+    }
+    throw new Refusal("stdin_write_failed", `the write failed: ${errnoText(status)}`);
   }
 
   /** Marks it acked; the captured output is freed once nobody reads it. */

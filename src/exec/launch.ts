@@ -2,7 +2,7 @@ import type { StartRequest } from "../contract/exec.ts";
 import { errnoText } from "../native/errno.ts";
 import { SpawnError } from "../native/exec.ts";
 import type { Spawn } from "../native/layout.ts";
-import type { Environments, Variables } from "./environment.ts";
+import { Environments, type EnvironmentSources } from "./environment.ts";
 import { type PasswdLookup, primaryGid } from "./passwd.ts";
 
 /** What Linux takes at most of arguments, variables and the pointers to them, whatever its limits, in bytes. */
@@ -10,48 +10,40 @@ const MAX_ARGUMENTS_BYTES = 6 * 1024 * 1024;
 /** What each costs besides its text: a pointer and its end. */
 const EACH_BYTES = 8 + 1;
 
-/** Where a command's environment and identity come from, besides its request. */
-export interface LaunchSources {
-  /** Names let through from the daemon's own environment. */
-  readonly inherit: readonly string[];
-  /** The daemon's own environment. */
-  readonly daemonEnv: (name: string) => string | undefined;
-  /** Knows users by their id. */
-  readonly passwd: PasswdLookup;
+/** What is added to a request before the core can start it. */
+export interface LaunchSources extends EnvironmentSources {
   /** The daemon's own user id. */
   readonly ownUid: number;
-  /** What the run hook installed: the same object until it is another. */
-  readonly baseEnvironment: () => Variables;
-  /** Keeps what most commands get. */
-  readonly environments: Environments;
 }
 
-/**
- * What the core is to start for a request. Throws {@link SpawnError} for what no kernel takes, before the request is
- * copied twice more for nothing.
- */
-export function spawnOf(request: StartRequest, sources: LaunchSources): Spawn {
-  const { inherit, daemonEnv, passwd, ownUid, baseEnvironment, environments } = sources;
-  const { user, group } = request;
-  if (leastBytes(request) > MAX_ARGUMENTS_BYTES) throw SpawnError.tooLong();
-  const argv = request.shell ? ["/bin/sh", "-c", request.command[0] ?? ""] : request.command;
-  return {
-    argv,
-    environment: environments.of({
-      inherit,
-      daemonEnv,
-      passwd,
-      uid: user ?? ownUid,
-      base: baseEnvironment(),
-      request: request.env,
-    }),
-    cwd: request.cwd,
-    uid: user,
-    gid: group ?? (user === null ? null : primaryGid(passwd, user)),
-    stdin: request.stdin,
-    reap: request.reap_group_on_exit,
-    timeoutSecs: request.timeout_sec,
-  };
+/** Makes of requests what the core is to start. */
+export class Launch {
+  readonly #passwd: PasswdLookup;
+  readonly #ownUid: number;
+  readonly #environments: Environments;
+
+  /** Takes the sources of environments and identities. */
+  constructor(sources: LaunchSources) {
+    this.#passwd = sources.passwd;
+    this.#ownUid = sources.ownUid;
+    this.#environments = new Environments(sources);
+  }
+
+  /** Throws {@link SpawnError} for what no kernel takes, before the request is copied twice more for nothing. */
+  of(request: StartRequest): Spawn {
+    const { user, group, shell, command } = request;
+    if (leastBytes(request) > MAX_ARGUMENTS_BYTES) throw SpawnError.tooLong();
+    return {
+      argv: shell ? ["/bin/sh", "-c", command[0] ?? ""] : command,
+      environment: this.#environments.of(user ?? this.#ownUid, request.env),
+      cwd: request.cwd,
+      uid: user,
+      gid: group ?? (user === null ? null : primaryGid(this.#passwd, user)),
+      stdin: request.stdin,
+      reap: request.reap_group_on_exit,
+      timeoutSecs: request.timeout_sec,
+    };
+  }
 }
 
 /** The least that a request's arguments and variables take: a UTF-16 unit makes at least one byte. */

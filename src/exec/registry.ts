@@ -8,7 +8,7 @@ import { StreamReader } from "../native/stream.ts";
 import { liveMembers } from "../native/system.ts";
 import { Collector } from "./collector.ts";
 import { Exec } from "./exec.ts";
-import { type LaunchSources, spawnFailure, spawnOf } from "./launch.ts";
+import { Launch, type LaunchSources, spawnFailure } from "./launch.ts";
 
 /** What the registry is made with. */
 export interface RegistryOptions {
@@ -33,7 +33,7 @@ type Entry = Promise<Exec> | Exec;
  */
 export class Registry implements Disposable {
   readonly #core: Core;
-  readonly #sources: LaunchSources;
+  readonly #launching: Launch;
   readonly #log: Log;
   readonly #entries = new Map<string, Entry>();
   readonly #collector: Collector<Exec>;
@@ -43,7 +43,7 @@ export class Registry implements Disposable {
   /** An empty registry. */
   constructor({ core, sources, ttlSecs, log }: RegistryOptions) {
     this.#core = core;
-    this.#sources = sources;
+    this.#launching = new Launch(sources);
     this.#log = log;
     this.#collector = new Collector(ttlSecs * 1000, (exec) => this.#collect(exec));
   }
@@ -144,7 +144,7 @@ export class Registry implements Disposable {
 
   async #launch(request: StartRequest): Promise<Exec> {
     try {
-      const native = await NativeExec.start(this.#core, spawnOf(request, this.#sources));
+      const native = await NativeExec.start(this.#core, this.#launching.of(request));
       return new Exec(request.exec_id, request.stdin, request.reap_group_on_exit, native);
     } catch (error) {
       const detail = spawnFailure(error);

@@ -2,6 +2,7 @@ import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
 import { errnoText } from "../native/errno.ts";
 import { repairIdentity } from "../native/identity.ts";
+import { within } from "../within.ts";
 
 /** How long a repair is waited for, in milliseconds: a disk that hangs must not keep a guest away. */
 const WAIT_MS = 5000;
@@ -58,12 +59,8 @@ export class IdentityRepair {
       secret.fill(0);
       return;
     }
-    const { promise: late, resolve } = Promise.withResolvers<"late">();
-    const timer = setTimeout(() => resolve("late"), WAIT_MS);
     this.#last = this.#last.then(() => this.#make(secret));
-    const outcome = await Promise.race([this.#last, late]);
-    clearTimeout(timer);
-    if (outcome === "late") {
+    if (await within(WAIT_MS, this.#last, "late") === "late") {
       log.error("the identity repair is slow; it goes on");
       this.#state = { ...this.#state, degraded: true };
     }

@@ -1,9 +1,7 @@
 import type { ExitEvent } from "../contract/stream.ts";
 import type { StreamReader, StreamRecord } from "../native/stream.ts";
+import { within } from "../within.ts";
 import { exitFrame, gapFrame, keepaliveFrame, outputFrameBound, writeOutputFrame } from "./sse.ts";
-
-/** The longest span that setTimeout takes, in milliseconds. */
-const MAX_TIMEOUT_MS = 2 ** 31 - 1;
 
 /** What the body of a stream is made of. */
 export interface EventBodyOptions {
@@ -13,14 +11,14 @@ export interface EventBodyOptions {
   readonly exit: () => ExitEvent;
   /** A comment is sent after this time without an event, in milliseconds. */
   readonly keepaliveMs: number;
-  /** Called once, when the body ended or its caller left. */
+  /** Called once, when the body ended or its client left. */
   readonly onEnd: () => void;
 }
 
 /**
- * The body of an event stream: pulled by the connection, so that a slow caller costs no memory.
+ * The body of an event stream: pulled by the connection, so that a slow client costs no memory.
  *
- * Invariant: the reader is attached until the exit was sent, the caller left or `close` was called.
+ * Invariant: the reader is attached until the exit was sent, the client left or `close` was called.
  */
 export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer>> {
   readonly #options: EventBodyOptions;
@@ -87,7 +85,7 @@ export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer
     }
   }
 
-  /** The caller left. */
+  /** The client left. */
   cancel(): void {
     this.#end();
   }
@@ -102,12 +100,9 @@ export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer
   /** Waits for something to read; false when there was nothing for so long. */
   async #readable(ms: number): Promise<boolean> {
     const { promise, resolve } = Promise.withResolvers<boolean>();
-    const timer = setTimeout(() => resolve(false), Math.min(ms, MAX_TIMEOUT_MS));
     this.#wakened = () => resolve(true);
     this.#options.reader.whenReadable(this.#wakened);
-    const readable = await promise;
-    clearTimeout(timer);
-    return readable;
+    return await within(ms, promise, false);
   }
 
   #frames(records: readonly StreamRecord[]): Uint8Array<ArrayBuffer> {

@@ -153,7 +153,7 @@ function answerFailure(row: RouteRow): Response {
   return text(500, "The daemon failed unexpectedly; its log says where.");
 }
 
-/** Logs an error by its kind and place: a message may quote what the caller sent. */
+/** Logs an error by its kind and place: a message may quote what the client sent. */
 function logFailure(log: Log, msg: string, route: string, error: unknown): void {
   const kind = error instanceof Error ? error.name : typeof error;
   const frames = error instanceof Error ? (error.stack ?? "").split("\n") : [];

@@ -2,7 +2,7 @@ import { encodeJson } from "../contract/json.ts";
 import type { ExitEvent, GapEvent, StreamKind } from "../contract/stream.ts";
 
 /**
- * Headers of a stream's answer: nothing between daemon and caller may keep or collect the events.
+ * Headers of a stream's answer: nothing between daemon and client may keep or collect the events.
  */
 export const SSE_HEADERS: Readonly<Record<string, string>> = {
   "content-type": "text/event-stream",

@@ -1,4 +1,4 @@
-import type { Exec } from "../../src/exec/exec.ts";
+import { Exec } from "../../src/exec/exec.ts";
 import type { Registry } from "../../src/exec/registry.ts";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
 import { execRoutes } from "../../src/http/routes/exec.ts";
@@ -15,10 +15,12 @@ const EIO = 5;
  * played here; routing, decoding and the answer are the daemon's own. The answer is checked against the schema.
  */
 export async function failingStdin(): Promise<Response> {
-  const native = { writeStdin: () => Promise.resolve({ status: EIO, value: 0 }) };
-  const registry = {
-    get: () => Promise.resolve({ id: "x", hasStdin: true, native } as never as Exec),
+  const native = {
+    onPublished: (): void => {},
+    writeStdin: () => Promise.resolve({ status: EIO, value: 0 }),
   };
+  const exec = new Exec("x", true, false, native as never);
+  const registry = { get: () => Promise.resolve(exec) };
   const routes = execRoutes({ registry: registry as never as Registry, limits: DEFAULT_LIMITS });
   const options = {
     limits: DEFAULT_LIMITS,

@@ -66,14 +66,14 @@ Deno.test("of any layers each name has the value of the highest that sets it, an
             (inherit.includes(name) ? find(daemonEnv, name) : undefined) ?? defaultOf(name, user);
           if (value !== undefined) wanted.set(name, value);
         }
-        const got = childEnvironment({
+        const variables = new Map(base);
+        const sources = {
           inherit,
-          daemonEnv: (name) => find(daemonEnv, name),
-          passwd: { entry: () => user },
-          uid: 7,
-          base,
-          request,
-        });
+          daemonEnv: (name: string): string | undefined => find(daemonEnv, name),
+          passwd: { entry: (): PasswdEntry | undefined => user },
+          base: (): ReadonlyMap<string, string> => variables,
+        };
+        const got = childEnvironment(sources, 7, new Map(request));
         deepStrictEqual([...got].sort(), [...wanted].sort());
       },
     ),

@@ -22,18 +22,27 @@ const reader = (variables: Record<string, string>): (name: string) => string | u
   return (name) => map.get(name);
 };
 
-function build(sources: Partial<EnvironmentSources>): Record<string, string> {
-  const environment = childEnvironment({
-    inherit: [],
-    daemonEnv: () => undefined,
-    passwd: { entry: (uid) => (uid === APP.uid ? APP : undefined) },
-    uid: APP.uid,
-    base: [],
-    request: [],
-    ...sources,
-  });
-  return Object.fromEntries(environment);
+/** What a test says of a command; the rest is nothing. */
+interface Asked {
+  readonly inherit?: readonly string[];
+  readonly daemonEnv?: (name: string) => string | undefined;
+  readonly uid?: number;
+  readonly base?: Iterable<readonly [string, string]>;
+  readonly request?: Iterable<readonly [string, string]>;
 }
+
+const passwd = {
+  entry: (uid: number): PasswdEntry | undefined => (uid === APP.uid ? APP : undefined),
+};
+
+function environmentOf(asked: Asked): Map<string, string> {
+  const { inherit = [], daemonEnv = (): undefined => undefined, uid = APP.uid } = asked;
+  const base = new Map(asked.base ?? []);
+  const sources = { inherit, daemonEnv, passwd, base: () => base };
+  return childEnvironment(sources, uid, new Map(asked.request ?? []));
+}
+
+const build = (asked: Asked): Record<string, string> => Object.fromEntries(environmentOf(asked));
 
 const PLAIN = {
   PATH: DEFAULT_PATH,
@@ -101,28 +110,12 @@ Deno.test("an empty value in the request hides the base environment's", () => {
 
 Deno.test("`__proto__` and its like are names like any other, in every layer", () => {
   for (const name of ["__proto__", "constructor", "toString", "hasOwnProperty"]) {
-    const sources = {
-      daemonEnv: (): undefined => undefined,
-      passwd: { entry: (): undefined => undefined },
-      uid: 0,
-    };
-    const unset = childEnvironment({ ...sources, inherit: [name], base: [], request: [] });
-    strictEqual(unset.has(name), false);
-    const based = childEnvironment({
-      ...sources,
-      inherit: [name],
-      daemonEnv: () => "daemon",
-      base: [],
-      request: [],
-    });
-    strictEqual(based.get(name), "daemon");
-    const requested = childEnvironment({
-      ...sources,
-      inherit: [],
-      base: [[name, "base"]],
-      request: [[name, "request"]],
-    });
-    strictEqual(requested.get(name), "request");
+    strictEqual(environmentOf({ inherit: [name] }).has(name), false);
+    const daemonEnv = (): string => "daemon";
+    strictEqual(environmentOf({ inherit: [name], daemonEnv }).get(name), "daemon");
+    const base = [[name, "base"]] as const;
+    strictEqual(environmentOf({ base }).get(name), "base");
+    strictEqual(environmentOf({ base, request: [[name, "request"]] }).get(name), "request");
   }
 });
 
@@ -136,46 +129,45 @@ Deno.test("an inherited name that no variable can have is never asked for", () =
   deepStrictEqual([...environment], [["OK", "v"]]);
 });
 
-Deno.test("the sources are left as they were, the result is the caller's own", () => {
+Deno.test("the sources are left as they were, the result is the client's own", () => {
   const base = new Map([["A", "base"]]);
   const request = new Map([["A", "request"]]);
-  const sources: EnvironmentSources = {
-    inherit: [],
-    daemonEnv: () => undefined,
-    passwd: { entry: () => undefined },
-    uid: 0,
-    base,
-    request,
-  };
-  childEnvironment(sources).set("PATH", "changed");
+  const sources = { inherit: [], daemonEnv: (): undefined => undefined, passwd, base: () => base };
+  childEnvironment(sources, 0, request).set("PATH", "changed");
   strictEqual(base.get("A"), "base");
   strictEqual(request.get("A"), "request");
-  strictEqual(childEnvironment(sources).get("PATH"), DEFAULT_PATH);
+  strictEqual(childEnvironment(sources, 0, request).get("PATH"), DEFAULT_PATH);
 });
 
 Deno.test("an environment is kept until user, base or request is another", () => {
-  const environments = new Environments();
-  const request = new Map<string, string>();
-  const sources = {
+  let user: PasswdEntry | undefined = APP;
+  let base = new Map([["A", "base"]]);
+  const sources: EnvironmentSources = {
     inherit: ["TZ"],
     daemonEnv: reader({ TZ: "UTC" }),
-    passwd: { entry: (uid: number): PasswdEntry | undefined => uid === APP.uid ? APP : undefined },
-    uid: APP.uid,
-    base: new Map([["A", "base"]]),
-    request,
+    passwd: { entry: (uid) => (uid === APP.uid ? user : undefined) },
+    base: () => base,
   };
-  const first = environments.of(sources);
-  deepStrictEqual(first, childEnvironment(sources));
-  strictEqual(environments.of(sources), first);
-  const changes = [
-    { uid: 7 },
-    { passwd: { entry: () => ({ ...APP, home: "/moved" }) } },
-    { base: new Map([["A", "other"]]) },
-    { request: new Map([["A", "asked"]]) },
-    {},
+  const environments = new Environments(sources);
+  const nothing = new Map<string, string>();
+  const first = environments.of(APP.uid, nothing);
+  strictEqual(environments.of(APP.uid, nothing), first);
+  const changes: (() => readonly [uid: number, request: Map<string, string>])[] = [
+    () => [APP.uid, nothing],
+    () => [7, nothing],
+    () => {
+      user = { ...APP, home: "/moved" };
+      return [APP.uid, nothing];
+    },
+    () => {
+      base = new Map([["A", "other"]]);
+      return [APP.uid, nothing];
+    },
+    () => [APP.uid, new Map([["A", "asked"]])],
+    () => [APP.uid, nothing],
   ];
   for (const change of changes) {
-    const changed = { ...sources, ...change };
-    deepStrictEqual(environments.of(changed), childEnvironment(changed));
+    const [uid, request] = change();
+    deepStrictEqual(environments.of(uid, request), childEnvironment(sources, uid, request));
   }
 });

@@ -74,7 +74,7 @@ Deno.test("the rule sees each kind of import that it forbids", () => {
     ["src/log.ts", "src/native/library.ts"],
     ["src/settings.ts", "src/config.ts"],
     ["src/native/library.ts", "src/exec/exec.ts"],
-    ["src/exec/exec.ts", "src/bootstrap/token.ts"],
+    ["src/exec/exec.ts", "src/bootstrap/bootstrap.ts"],
     ["src/exec/exec.ts", "src/http/sse.ts"],
     ["src/http/router.ts", "src/daemon.ts"],
     ["src/daemon.ts", "src/main.ts"],

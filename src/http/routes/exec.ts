@@ -12,7 +12,6 @@ import type { Limits } from "../../contract/limits.ts";
 import type { Exec } from "../../exec/exec.ts";
 import { outcomePieces } from "../../exec/outcome.ts";
 import type { Registry } from "../../exec/registry.ts";
-import { writeStdin } from "../../exec/stdin.ts";
 import { memoriesFor, readStartBody, readStdinBody } from "../body.ts";
 import { json } from "../respond.ts";
 import type { Handlers } from "../router.ts";
@@ -82,14 +81,14 @@ export function execRoutes({ registry, limits, collect }: ExecRoutesOptions): Ex
       using body = await readStdinBody(request, limits, memories.stdin);
       const write = body.decoded(decodeStdin);
       const exec = await registry.get(id);
-      const written = await writeStdin(exec, write, limits.max_stdin_write_bytes);
+      const written = await exec.writeStdin(write, limits.max_stdin_write_bytes);
       const response: StdinResponse = { exec_id: exec.id, written, eof: write.eof };
       return json(200, response);
     },
   };
 }
 
-/** The outcome, in pieces as the caller takes them; its memory is kept until the last one. */
+/** The outcome, in pieces as the client takes them; its memory is kept until the last one. */
 function outcomeAnswer(exec: Exec): Response {
   const { exitCode, signal, truncated, writersMayBeAlive, captured } = exec.facts;
   const head = {

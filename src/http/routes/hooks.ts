@@ -62,7 +62,7 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
       options.onResume?.();
     }),
     terminate: simple("terminate", (call) => {
-      // Also when the caller is gone: it asked.
+      // Also when the client is gone: it asked.
       const begin = (): Promise<void> => guarded("terminate", options.terminate);
       call.info.completed.then(begin, begin);
     }),

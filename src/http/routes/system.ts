@@ -1,9 +1,10 @@
-import { schemaDocument } from "../../contract/document.ts";
+import { type DocumentOptions, schemaDocument } from "../../contract/document.ts";
 import { encodeJson } from "../../contract/json.ts";
-import type { DocumentOptions } from "../../contract/document.ts";
 import type { DiskHealth, Health, HookObservation, ProcGroup } from "../../contract/system.ts";
 import { VERSION } from "../../contract/version.ts";
+import type { IdentityState } from "../../guest/identity.ts";
 import type { Log } from "../../log.ts";
+import { within } from "../../within.ts";
 import { json } from "../respond.ts";
 import type { Handlers } from "../router.ts";
 
@@ -16,14 +17,6 @@ export interface ExecCount {
   readonly busy: boolean;
   /** How many there are in any phase. */
   readonly count: number;
-}
-
-/** What the identity repair came to. */
-export interface IdentityState {
-  /** Whether a step failed. */
-  readonly degraded: boolean;
-  /** Whether the steps ran. */
-  readonly repaired: boolean;
 }
 
 /** Hook invocations as health reports them. */
@@ -75,7 +68,7 @@ export function systemRoutes(options: SystemRoutesOptions): SystemRoutes {
 
   return {
     async health(): Promise<Response> {
-      const disk = await measured("disk", null, () => within(DISK_WAIT_MS, options.disk()));
+      const disk = await measured("disk", null, () => within(DISK_WAIT_MS, options.disk(), null));
       const identity = await measured(
         "identity",
         { degraded: true, repaired: false },
@@ -103,17 +96,4 @@ export function systemRoutes(options: SystemRoutesOptions): SystemRoutes {
       return json(200, { procs: await options.procs() });
     },
   };
-}
-
-/** What `pending` gives; null when it takes longer than `ms`. */
-async function within<T>(ms: number, pending: Promise<T>): Promise<T | null> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<null>((resolve) => {
-    timer = setTimeout(() => resolve(null), ms);
-  });
-  try {
-    return await Promise.race([pending, late]);
-  } finally {
-    clearTimeout(timer);
-  }
 }
