@@ -243,7 +243,9 @@ export class Daemon {
     try {
       this.#registry.drain();
       this.#core.drain();
-      const closed = this.#listener.close();
+      // Deno's graceful end makes the bodies unreadable that are still arriving (denoland/deno#36809).
+      const closed = within(this.#drainMs, this.#router.bodiesRead(), undefined)
+        .then(() => this.#listener.close());
       await within(this.#drainMs, this.#router.idle(), undefined);
       this.#registry.close();
       await within(END_GRACE_MS + FLUSH_MS, this.#core.endAll(END_GRACE_MS), undefined);

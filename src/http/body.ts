@@ -198,6 +198,11 @@ export function declaredLength(request: Request): number | undefined {
   return header === null ? undefined : Number(header);
 }
 
+/** Whether something follows the head of an HTTP/1 request. */
+export function hasBody(request: Request): boolean {
+  return (declaredLength(request) ?? 0) > 0 || request.headers.has("transfer-encoding");
+}
+
 const abandoned = new WeakSet<Request>();
 
 /** Gives up a body in its middle: what is still to come is not worth its connection. */

@@ -5,7 +5,7 @@ import { Mismatch } from "../contract/schema.ts";
 import { VERSION } from "../contract/version.ts";
 import type { Log } from "../log.ts";
 import { BodyLost } from "./body_lost.ts";
-import { leaveBody } from "./body.ts";
+import { hasBody, leaveBody } from "./body.ts";
 import { json, text } from "./respond.ts";
 import { cutTarget, Query, Roster } from "./target.ts";
 
@@ -64,6 +64,8 @@ export interface Router {
   readonly serve: Deno.ServeHandler;
   /** Ends as soon as no request is being answered: at once, if none is. */
   readonly idle: () => Promise<void>;
+  /** Ends as soon as no request that is being handled has a body, which may still be arriving. */
+  readonly bodiesRead: () => Promise<void>;
   /** For `Deno.serve`'s option of that name: answers what failed outside of {@link serve}. */
   readonly onError: (error: unknown) => Response;
 }
@@ -73,6 +75,7 @@ export function createRouter(options: RouterOptions): Router {
   const { limits, versionHeader, token, handlers, log } = options;
   const roster = new Roster(options.hookPrefix);
   const inFlight = new InFlight();
+  const withBody = new InFlight();
 
   /** The one place that finishes an answer, so that each carries the version exactly once. */
   function finish(response: Response, close: boolean): Response {
@@ -107,7 +110,9 @@ export function createRouter(options: RouterOptions): Router {
   return {
     async serve(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
       inFlight.enter(info.completed);
-      const response = await answer(request, info);
+      const answered = answer(request, info);
+      if (hasBody(request)) withBody.enter(answered);
+      const response = await answered;
       // After an upgrade the request is no longer there to be looked at, the head has been sent,
       // with the version in it, and the server wants this very response back.
       if (response.status === 101) return response;
@@ -115,6 +120,7 @@ export function createRouter(options: RouterOptions): Router {
       return finish(response, close || options.draining?.() === true);
     },
     idle: () => inFlight.idle(),
+    bodiesRead: () => withBody.idle(),
     onError(error: unknown): Response {
       logFailure(log, "an answer failed", "", error);
       return finish(text(500, "The daemon failed to answer."), false);
@@ -188,7 +194,7 @@ function presentedToken(header: string | null): Uint8Array | undefined {
 }
 
 /**
- * The requests whose answers are not yet sent whole.
+ * Requests of which something is still under way.
  *
  * Invariant: `#count` is the number of promises given to `enter` that have not settled; somebody
  * waits in `#waiting` only while it is not 0.
@@ -198,7 +204,7 @@ class InFlight {
   readonly #waiting = new Set<() => void>();
 
   /** Counts a request until `completed` settles. */
-  enter(completed: Promise<void>): void {
+  enter(completed: Promise<unknown>): void {
     this.#count++;
     const leave = (): void => this.#leave();
     completed.then(leave, leave);
