@@ -110,11 +110,12 @@ export function createRouter(options: RouterOptions): Router {
   return {
     async serve(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
       inFlight.enter(info.completed);
+      // Asked first: after an upgrade the request is no longer there to be looked at.
+      const arriving = hasBody(request);
       const answered = answer(request, info);
-      if (hasBody(request)) withBody.enter(answered);
+      if (arriving) withBody.enter(answered);
       const response = await answered;
-      // After an upgrade the request is no longer there to be looked at, the head has been sent,
-      // with the version in it, and the server wants this very response back.
+      // The head of an upgrade has been sent, with the version in it, and the server wants this very response back.
       if (response.status === 101) return response;
       const close = leaveBody(request, limits.max_drain_bytes);
       return finish(response, close || options.draining?.() === true);
