@@ -26,7 +26,7 @@ cargo_covered() {
 make_covered_launcher() {
   mkdir -p "$(dirname "$covered_launcher")"
   sed -e "s|dist/guestd\.js|src/main.ts|" -e "2i : \"\${GUESTD_LIBRARY:=$covered_library}\"" \
-    -e "2i export GUESTD_LIBRARY LLVM_PROFILE_FILE='$covered/rust/%8m.profraw' DENO_COVERAGE_DIR='$covered/daemon'" \
+    -e "2i export GUESTD_LIBRARY LLVM_PROFILE_FILE='$covered/rust/daemon-%8m.profraw' DENO_COVERAGE_DIR='$covered/daemon'" \
     -e "s|/\.\.\" && pwd|/../..\" \&\& pwd|" scripts/guestd >"$covered_launcher"
   chmod +x "$covered_launcher"
 }
@@ -48,19 +48,20 @@ build_covered() {
   clear_profiles
 }
 
-# read_profiles OUT BINARY...: an lcov file of all that ran. The emitted JavaScript of what the launcher started without
-# a configuration is found without one.
-read_profiles() {
-  local out=$1 objects=() binary
+# rust_lines PROFILES BINARY...: what these binaries ran, in lcov's format.
+rust_lines() {
+  local profiles=$1 objects=() binary
   shift
   for binary in "$@"; do objects+=(--object "$binary"); done
-  "$llvm/llvm-profdata" merge --sparse --failure-mode=all "$covered"/rust/*.profraw -o "$covered/profdata"
+  "$llvm/llvm-profdata" merge --sparse --failure-mode=all "$covered/rust/$profiles"*.profraw -o "$covered/profdata"
   "$llvm/llvm-cov" export --format=lcov --instr-profile="$covered/profdata" "${objects[@]}" \
-    --ignore-filename-regex='/\.cargo/|/cargo/registry/|/rustc/' >"$out"
-  (cd / && "$deno" coverage --quiet --lcov "$covered/daemon") >>"$out"
-  if compgen -G "$covered/tests/*" >/dev/null; then
-    "$deno" coverage --quiet --lcov "$covered/tests" >>"$out"
-  fi
+    --ignore-filename-regex='/\.cargo/|/cargo/registry/|/rustc/'
+}
+
+# What daemons ran. The JavaScript of what the launcher starts without a configuration is found without one.
+daemon_lines() {
+  rust_lines daemon "$covered_library"
+  (cd / && "$deno" coverage --quiet --lcov "$covered/daemon")
 }
 
 lines_of() { "$deno" run --quiet --no-lock --allow-read scripts/lines.ts "$1" "$root" "${@:2}"; }
@@ -73,7 +74,7 @@ all_coverage() {
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
   GUESTD_TEST_LAUNCHER=$covered_launcher "$deno" test --frozen --allow-all --coverage="$covered/tests" \
     --coverage-raw-data-only tests/unit tests/support tests/contract tests/property tests/scenario tests/alone "$@" || true
-  read_profiles "$covered/lines.lcov" "$covered_library" "${binaries[@]}"
+  { daemon_lines; rust_lines cargo "${binaries[@]}"; "$deno" coverage --quiet --lcov "$covered/tests"; } >"$covered/lines.lcov"
   lines_of total "$covered/lines.lcov"
 }
 
@@ -101,7 +102,7 @@ one_life() {
   kill "$daemon"
   wait "$daemon"
   trap - EXIT
-  read_profiles "$covered/$kind.lcov" "$covered_library"
+  daemon_lines >"$covered/$kind.lcov"
   rm -rf "$covered"/{rust,daemon}/* "$covered/uploaded"
 }
 

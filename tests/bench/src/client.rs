@@ -2,14 +2,18 @@
 
 use std::net::SocketAddr;
 
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::Outcome;
 use crate::http::Connection;
 use crate::sse::{Event, Events, Exit};
-use crate::{Outcome, json};
 
 /// What a poll or an ack says of an exec that has ended.
-#[derive(Debug)]
+#[derive(Debug, Default, Deserialize, PartialEq, Eq)]
 pub struct Ended {
     /// Exit code, unless a signal killed it.
+    #[serde(rename = "exit_code")]
     pub code: Option<i64>,
     /// Signal that killed it.
     pub signal: Option<i64>,
@@ -29,11 +33,17 @@ pub struct Client {
     pub connection: Connection,
 }
 
-/// A start request's body: an argument list, and more fields as JSON, each with a comma before it.
-pub fn start_body(id: &str, argv: &[&str], more: &str) -> String {
-    let argv: Vec<String> = argv.iter().map(|argument| json::quote(argument)).collect();
-    let (id, argv) = (json::quote(id), argv.join(","));
-    format!("{{\"exec_id\":{id},\"command\":[{argv}]{more}}}")
+/// A start request for a shell script.
+pub fn script(id: &str, script: &str) -> Value {
+    json!({ "exec_id": id, "command": [script], "shell": true })
+}
+
+/// `body` with more fields, which it does not have yet.
+pub fn with(mut body: Value, more: Value) -> Value {
+    if let (Value::Object(body), Value::Object(more)) = (&mut body, more) {
+        body.extend(more);
+    }
+    body
 }
 
 impl Client {
@@ -51,25 +61,27 @@ impl Client {
         }
     }
 
-    /// Starts a command; `body` by [`start_body`].
-    pub fn start(&mut self, body: &str) -> Outcome<()> {
-        self.expect("POST", "/v1/exec/start", Some(body)).map(drop)
+    /// Starts a command.
+    pub fn start(&mut self, body: &Value) -> Outcome<()> {
+        let body = body.to_string();
+        self.expect("POST", "/v1/exec/start", Some(&body)).map(drop)
     }
 
     /// Polls until the command has ended; asks again at once, for the daemon holds a young poll.
     pub fn wait(&mut self, id: &str) -> Outcome<Ended> {
         let path = format!("/v1/exec/{id}");
         loop {
-            let answer = self.expect("GET", &path, None)?;
-            if json::text(&answer, "phase").as_deref() != Some("running") {
-                return ended(&answer);
+            let answer: Value = serde_json::from_str(&self.expect("GET", &path, None)?)?;
+            if answer["phase"] != "running" {
+                return Ok(Ended::deserialize(answer)?);
             }
         }
     }
 
     /// Acknowledges.
     pub fn ack(&mut self, id: &str) -> Outcome<Ended> {
-        ended(&self.expect("POST", &format!("/v1/exec/{id}/ack"), None)?)
+        let answer = self.expect("POST", &format!("/v1/exec/{id}/ack"), None)?;
+        Ok(serde_json::from_str(&answer)?)
     }
 
     /// Follows the stream from `offset` to its exit, giving each event before it to `each`.
@@ -106,17 +118,4 @@ impl Client {
         }
         Err("a stream ended without an exit".into())
     }
-}
-
-fn ended(answer: &str) -> Outcome<Ended> {
-    let text = |name| json::text(answer, name).ok_or("an outcome without its output");
-    let flag = |name| json::flag(answer, name).ok_or("an outcome without a flag");
-    Ok(Ended {
-        code: json::number(answer, "exit_code"),
-        signal: json::number(answer, "signal"),
-        truncated: flag("truncated")?,
-        writers_may_be_alive: flag("writers_may_be_alive")?,
-        stdout: text("stdout")?,
-        stderr: text("stderr")?,
-    })
 }

@@ -9,8 +9,10 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
+use serde_json::{Value, json};
+
+use crate::Outcome;
 use crate::client::Client;
-use crate::{Outcome, json};
 
 /// The token that every daemon here is given.
 pub const TOKEN: &str = "bench-token";
@@ -78,15 +80,18 @@ impl Daemon {
             if log.read_line(&mut line)? == 0 {
                 return Err("the daemon ended before it listened".into());
             }
-            if json::text(&line, "msg").as_deref() == Some("listening") {
-                break json::number(&line, "port").ok_or("the daemon did not log its port")?;
+            let told: Value = serde_json::from_str(&line).unwrap_or_default();
+            if told["msg"] == "listening" {
+                break told["port"]
+                    .as_u64()
+                    .ok_or("the daemon did not log its port")?;
             }
             eprint!("{line}");
         };
         thread::spawn(move || {
             for line in log.lines().map_while(Result::ok) {
-                let level = json::text(&line, "level").unwrap_or_default();
-                if level != "info" && level != "debug" {
+                let told: Value = serde_json::from_str(&line).unwrap_or_default();
+                if told["level"] != "info" && told["level"] != "debug" {
                     eprintln!("{line}");
                 }
             }
@@ -98,14 +103,20 @@ impl Daemon {
     /// Starts one and installs the token.
     pub fn start(root: &Path, settings: &[(&str, &str)]) -> Outcome<Self> {
         let daemon = Self::launch(root, settings)?;
-        let hook = format!("{{\"runHookPayload\":\"{{\\\"agent_token\\\":\\\"{TOKEN}\\\"}}\"}}");
-        daemon
-            .client()?
-            .expect("POST", "/platform/runtime/v1/run", Some(&hook))?;
+        daemon.bootstrap(&json!({ "agent_token": TOKEN }))?;
         Ok(daemon)
     }
 
-    /// A new caller.
+    /// Sends the run hook with this payload.
+    pub fn bootstrap(&self, payload: &Value) -> Outcome<()> {
+        let hook = json!({ "runHookPayload": payload.to_string() }).to_string();
+        let answer = self
+            .client()?
+            .expect("POST", "/platform/runtime/v1/run", Some(&hook));
+        answer.map(drop)
+    }
+
+    /// A new client.
     pub fn client(&self) -> Outcome<Client> {
         Client::open(self.address, TOKEN)
     }

@@ -1,23 +1,20 @@
 //! Loads a daemon from outside, as its clients do: blocking sockets, one thread a client.
 //!
 //! Map:
-//! - `base64`, `json`, `http`, `sse`  as much of each as the daemon's answers need
+//! - `http`, `sse`  as much of each as the daemon's answers need
 //! - `client`, `daemon`  one caller; one daemon process, its memory and descriptors
 //! - `transfer`  bodies of megabytes
 //! - `limit`, `ssh`, `nginx`  what is compared with: the kernel alone, OpenSSH, nginx
-//! - `bench`  the measurements; `figures`, `report`, `plot`  what becomes of them
+//! - `bench`  the measurements; `figures`, `report`  what becomes of them
 //! - `soak`  commands of mixed kinds whose every output and exit is compared
 
-pub mod base64;
 pub mod bench;
 pub mod client;
 pub mod daemon;
 pub mod figures;
 pub mod http;
-pub mod json;
 pub mod limit;
 pub mod nginx;
-pub mod plot;
 pub mod report;
 pub mod slow_disk;
 pub mod soak;

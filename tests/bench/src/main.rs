@@ -5,7 +5,7 @@ use std::process::{Command, ExitCode};
 
 use guestd_bench::bench::{self, Plan};
 use guestd_bench::figures::Line;
-use guestd_bench::{Outcome, plot, report, soak};
+use guestd_bench::{Outcome, report, soak};
 
 const USAGE: &str = "usage: ./build.sh bench [--quick] [--write] [--only PART]\n       \
                      ./build.sh soak [COMMANDS]\n       guestd-bench profile ROOT";
@@ -61,19 +61,13 @@ fn measure(root: &Path, options: &[&str]) -> Outcome<bool> {
     let table = report::table(&lines);
     println!("{table}");
     if write {
-        publish(root, &lines, &table, plan, (wanted, &by))?;
+        publish(root, &table, plan, (wanted, &by))?;
     }
     Ok(lines.iter().all(Line::is_met))
 }
 
-/// Puts table and picture into `docs/`; the lines of files have a table of their own, and no picture.
-fn publish(
-    root: &Path,
-    lines: &[Line],
-    table: &str,
-    plan: Plan,
-    (wanted, by): (&str, &str),
-) -> Outcome<()> {
+/// Puts the table into `docs/`; the lines of files have a table of their own.
+fn publish(root: &Path, table: &str, plan: Plan, (wanted, by): (&str, &str)) -> Outcome<()> {
     let cores = std::thread::available_parallelism()?;
     let date = String::from_utf8(
         Command::new("date")
@@ -88,18 +82,13 @@ fn publish(
         plan.rounds
     );
     let page = root.join("docs/benchmarks.md");
-    let of_files = wanted == "files";
-    let marks = match of_files {
-        true => report::MARKS_OF_FILES,
-        false => report::MARKS,
+    let marks = match wanted {
+        "files" => report::MARKS_OF_FILES,
+        _ => report::MARKS,
     };
     let measured = format!("Measured by `{by}`: {about}.\n\n{table}\n");
     let text = std::fs::read_to_string(&page)?;
     let text = report::replaced(&text, marks, &measured);
     std::fs::write(page, text.ok_or("docs/benchmarks.md has no marks")?)?;
-    if of_files {
-        return Ok(());
-    }
-    std::fs::write(root.join("docs/benchmarks.svg"), plot::svg(lines, &about))?;
     Ok(())
 }

@@ -4,7 +4,9 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use crate::client::{Client, start_body};
+use serde_json::json;
+
+use crate::client::Client;
 use crate::daemon::Daemon;
 use crate::figures::median;
 use crate::ssh::Ssh;
@@ -28,14 +30,14 @@ pub fn latency(count: usize, mut run: impl FnMut(usize) -> Outcome<()>) -> Outco
 
 /// Start to exit by the stream.
 pub fn by_stream(client: &mut Client, id: &str) -> Outcome<()> {
-    client.start(&start_body(id, &[TRUE], ""))?;
+    client.start(&json!({ "exec_id": id, "command": [TRUE] }))?;
     let exit = client.follow(id, 0, |_| Ok(()))?;
     expect_zero(exit.code)
 }
 
 /// Start to exit by polls.
 pub fn by_poll(client: &mut Client, id: &str) -> Outcome<()> {
-    client.start(&start_body(id, &[TRUE], ""))?;
+    client.start(&json!({ "exec_id": id, "command": [TRUE] }))?;
     expect_zero(client.wait(id)?.code)
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::commands::by_stream;
 use crate::Outcome;
-use crate::client::start_body;
+use crate::client::script;
 use crate::daemon::Daemon;
 
 /// Bytes in a megabyte, as memory is told here.
@@ -61,10 +61,10 @@ pub fn after_acked(root: &Path, count: usize) -> Outcome<(f64, f64)> {
 pub fn with_unacked(root: &Path, count: usize, mut progress: impl FnMut(usize)) -> Outcome<f64> {
     let (daemon, before) = idle(root)?;
     let mut client = daemon.client()?;
-    let script = "head -c 8388608 /dev/zero | tr '\\0' x; head -c 8388608 /dev/zero >&2";
+    let output = "head -c 8388608 /dev/zero | tr '\\0' x; head -c 8388608 /dev/zero >&2";
     for turn in 0..count {
         let id = format!("unacked-{turn}");
-        client.start(&start_body(&id, &[script], ",\"shell\":true"))?;
+        client.start(&script(&id, output))?;
         // From the end, so that nothing is read but the exit.
         let exit = client.follow(&id, 16 << 20, |_| Ok(()))?;
         if exit.code != Some(0) || exit.truncated || exit.offset != 16 << 20 {

@@ -2,8 +2,10 @@
 
 use std::time::Instant;
 
-use crate::client::{Client, start_body};
-use crate::sse::Event;
+use serde_json::json;
+
+use crate::client::{Client, script, with};
+use crate::sse::{Event, Gap};
 use crate::ssh::Ssh;
 use crate::{Failure, Outcome, limit};
 
@@ -103,12 +105,8 @@ pub fn by_ssh(ssh: &Ssh, kind: Kind) -> Outcome<f64> {
 /// `client` is attached nothing may be written: more than the replay window would be gone by then.
 /// `gate` is another client.
 pub fn by_stream(client: &mut Client, gate: &mut Client, kind: Kind, id: &str) -> Outcome<f64> {
-    let script = format!("read go && {}", kind.script());
-    client.start(&start_body(
-        id,
-        &[&script],
-        ",\"shell\":true,\"stdin\":true",
-    ))?;
+    let writer = script(id, &format!("read go && {}", kind.script()));
+    client.start(&with(writer, json!({ "stdin": true })))?;
     client.attach(id, 0)?;
     let mut check = Check::new(kind);
     let begin = Instant::now();
@@ -121,7 +119,7 @@ pub fn by_stream(client: &mut Client, gate: &mut Client, kind: Kind, id: &str) -
         }
         Event::Keepalive => Ok(()),
         other => Err(Failure::from(match other {
-            Event::Gap { from, to } => format!("a gap from {from} to {to}"),
+            Event::Gap(Gap { from, to }) => format!("a gap from {from} to {to}"),
             _ => "output at a wrong offset".to_owned(),
         })),
     })?;

@@ -1,45 +1,30 @@
 //! The kinds of commands, and what each must come to.
 
-use super::random::Random;
+use fastrand::Rng;
+use serde_json::{Value, json};
+
 use super::seat::Seat;
-use crate::client::start_body;
-use crate::{Outcome, base64};
+use crate::Outcome;
+use crate::client::{Ended, script, with};
 
 /// How many kinds there are.
 pub const KINDS: u64 = 9;
 
-/// What a command must come to.
-pub struct Expected {
-    /// Exit code.
-    pub code: Option<i64>,
-    /// Signal.
-    pub signal: Option<i64>,
-    /// Standard output.
-    pub stdout: String,
-    /// Standard error.
-    pub stderr: String,
-}
-
-fn exits(code: i64, stdout: &str) -> Expected {
-    Expected {
+fn exits(code: i64, stdout: &str) -> Ended {
+    Ended {
         code: Some(code),
-        signal: None,
         stdout: stdout.to_owned(),
-        stderr: String::new(),
+        ..Ended::default()
     }
-}
-
-fn shell(id: &str, script: &str, more: &str) -> String {
-    start_body(id, &[script], &format!(",\"shell\":true{more}"))
 }
 
 /// Runs one command of a kind under `id` to its end, all but the ack, and says what it must come to;
 /// `None` when there is nothing to ack.
-pub fn run(seat: &mut Seat, kind: u64, id: &str, random: &mut Random) -> Outcome<Option<Expected>> {
+pub fn run(seat: &mut Seat, kind: u64, id: &str, random: &mut Rng) -> Outcome<Option<Ended>> {
     Ok(Some(match kind {
         0 => {
-            let code = random.below(256) as i64;
-            seat.client.start(&shell(id, &format!("exit {code}"), ""))?;
+            let code = i64::from(random.u8(..));
+            seat.client.start(&script(id, &format!("exit {code}")))?;
             exits(code, "")
         }
         1 => both_streams(seat, id, random)?,
@@ -47,32 +32,32 @@ pub fn run(seat: &mut Seat, kind: u64, id: &str, random: &mut Random) -> Outcome
         3 => fed(seat, id, random)?,
         4 => killed(seat, id)?,
         5 => {
-            // The caller vanishes in mid-stream; the command goes on without it.
-            let script = "echo begin; read line; echo \"got $line\"";
-            seat.client.start(&shell(id, script, ",\"stdin\":true"))?;
+            // The client vanishes in mid-stream; the command goes on without it.
+            let reader = script(id, "echo begin; read line; echo \"got $line\"");
+            seat.client.start(&with(reader, json!({ "stdin": true })))?;
             seat.attach_and_vanish(id)?;
             seat.stdin(id, b"on\n", true)?;
             exits(0, "begin\ngot on\n")
         }
         6 => {
             // What it leaves behind holds its pipes, until its group is ended.
-            let more = ",\"reap_group_on_exit\":true";
+            let leaver = script(id, "sleep 1000 & echo left; exit 3");
             seat.client
-                .start(&shell(id, "sleep 1000 & echo left; exit 3", more))?;
+                .start(&with(leaver, json!({ "reap_group_on_exit": true })))?;
             exits(3, "left\n")
         }
         7 => {
             // The answer to the start was lost, so it is sent again, maybe over another connection.
-            let body = shell(id, "echo once", "");
+            let body = script(id, "echo once");
             seat.client.start(&body)?;
-            if random.below(2) == 0 {
+            if random.bool() {
                 seat.reconnect()?;
             }
             seat.client.start(&body)?;
             exits(0, "once\n")
         }
         _ => {
-            let body = start_body(id, &["/nonexistent/program"], "");
+            let body = json!({ "exec_id": id, "command": ["/nonexistent/program"] }).to_string();
             seat.expect_refusal("POST", "/v1/exec/start", Some(&body), 500, "spawn_failed")?;
             seat.expect_refusal("GET", &format!("/v1/exec/{id}"), None, 404, "unknown_exec")?;
             return Ok(None);
@@ -80,25 +65,27 @@ pub fn run(seat: &mut Seat, kind: u64, id: &str, random: &mut Random) -> Outcome
     }))
 }
 
-fn both_streams(seat: &mut Seat, id: &str, random: &mut Random) -> Outcome<Expected> {
-    let word = format!("é\\\"{}", random.below(1 << 40));
-    let script = "printf '%s\\n' \"$1\"; printf '%s\\n' \"$2\" >&2";
+fn both_streams(seat: &mut Seat, id: &str, random: &mut Rng) -> Outcome<Ended> {
+    let word = format!("é\\\"{}", random.u64(..1 << 40));
+    let printer = "printf '%s\\n' \"$1\"; printf '%s\\n' \"$2\" >&2";
     let other = format!("{word}{word}");
-    let argv = ["/bin/sh", "-c", script, "sh", &word, &other];
-    seat.client.start(&start_body(id, &argv, ""))?;
-    let (stdout, stderr) = (format!("{word}\n"), format!("{other}\n"));
-    let expected = exits(0, &stdout);
-    Ok(Expected { stderr, ..expected })
+    let argv = ["/bin/sh", "-c", printer, "sh", &word, &other];
+    seat.client
+        .start(&json!({ "exec_id": id, "command": argv }))?;
+    Ok(Ended {
+        stderr: format!("{other}\n"),
+        ..exits(0, &format!("{word}\n"))
+    })
 }
 
 /// Megabyte at most, so that nothing leaves the replay window; left and attached again at will.
-fn reattached(seat: &mut Seat, id: &str, random: &mut Random) -> Outcome<Expected> {
-    let lines = 1 + random.below(40_000);
-    let script = format!("seq -f '%011.0f' 1 {lines}");
-    seat.client.start(&shell(id, &script, ""))?;
+fn reattached(seat: &mut Seat, id: &str, random: &mut Rng) -> Outcome<Ended> {
+    let lines = random.usize(1..=40_000);
+    seat.client
+        .start(&script(id, &format!("seq -f '%011.0f' 1 {lines}")))?;
     let mut seen = Vec::new();
     loop {
-        let most = random.below(6 + lines * 12) as usize;
+        let most = random.usize(..6 + lines * 12);
         if seat.read_from(id, &mut seen, most)? {
             break;
         }
@@ -113,14 +100,16 @@ fn reattached(seat: &mut Seat, id: &str, random: &mut Random) -> Outcome<Expecte
     Ok(exits(0, &text))
 }
 
-fn fed(seat: &mut Seat, id: &str, random: &mut Random) -> Outcome<Expected> {
+fn fed(seat: &mut Seat, id: &str, random: &mut Rng) -> Outcome<Ended> {
     seat.client
-        .start(&start_body(id, &["cat"], ",\"stdin\":true"))?;
-    let length = random.below(20_000) as usize;
-    let bytes = random.bytes(length);
+        .start(&json!({ "exec_id": id, "command": ["cat"], "stdin": true }))?;
+    let length = random.usize(..20_000);
+    let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..))
+        .take(length)
+        .collect();
     let mut rest = &bytes[..];
     while !rest.is_empty() {
-        let taken = rest.len().min(1 + random.below(9000) as usize);
+        let taken = rest.len().min(random.usize(1..=9000));
         seat.stdin(id, &rest[..taken], false)?;
         rest = &rest[taken..];
     }
@@ -132,9 +121,9 @@ fn fed(seat: &mut Seat, id: &str, random: &mut Random) -> Outcome<Expected> {
     Ok(exits(0, &String::from_utf8_lossy(&bytes)))
 }
 
-fn killed(seat: &mut Seat, id: &str) -> Outcome<Expected> {
-    let script = "sleep 1000 & echo ready; wait; echo never";
-    seat.client.start(&shell(id, script, ""))?;
+fn killed(seat: &mut Seat, id: &str) -> Outcome<Ended> {
+    seat.client
+        .start(&script(id, "sleep 1000 & echo ready; wait; echo never"))?;
     // Killed only once it said something, so that what it must have said is known.
     let mut seen = Vec::new();
     seat.read_from(id, &mut seen, 6)?;
@@ -142,19 +131,12 @@ fn killed(seat: &mut Seat, id: &str) -> Outcome<Expected> {
     let answer = seat
         .client
         .expect("POST", &format!("/v1/exec/{id}/kill"), None)?;
-    if crate::json::flag(&answer, "killed") != Some(true) {
+    if serde_json::from_str::<Value>(&answer)?["killed"] != true {
         return Err(format!("{id}: not killed: {answer}").into());
     }
-    Ok(Expected {
+    Ok(Ended {
         code: None,
         signal: Some(15),
         ..exits(0, "ready\n")
     })
-}
-
-/// The body of a stdin request.
-pub fn stdin_body(bytes: &[u8], eof: bool) -> String {
-    let data = base64::encode(bytes);
-    let signal = if eof { "\"eof\"" } else { "null" };
-    format!("{{\"data_b64\":\"{data}\",\"signal\":{signal}}}")
 }

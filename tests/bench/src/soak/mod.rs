@@ -2,7 +2,6 @@
 //! nothing fabricated, and nothing stay behind.
 
 mod kinds;
-mod random;
 mod seat;
 
 use std::path::Path;
@@ -12,9 +11,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::daemon::{Daemon, Usage};
-use crate::{Failure, Outcome, json};
-use random::Random;
+use crate::{Failure, Outcome};
+use fastrand::Rng;
 use seat::Seat;
+use serde_json::Value;
 
 /// How much is run.
 #[derive(Clone, Copy, Debug)]
@@ -105,18 +105,18 @@ pub fn run(root: &Path, plan: Plan) -> Outcome<bool> {
 }
 
 fn client(daemon: &Daemon, run: &Run, plan: Plan, number: usize) -> Outcome<()> {
-    let mut random = Random::new(number as u64 + 1);
+    let mut random = Rng::with_seed(number as u64);
     let mut seat = Seat::new(daemon)?;
     loop {
         let turn = run.next.fetch_add(1, Ordering::Relaxed);
         if turn >= plan.commands {
             return Ok(());
         }
-        let kind = random.below(kinds::KINDS);
+        let kind = random.u64(..kinds::KINDS);
         let id = format!("soak-{turn}-{kind}");
         let told = |failure: Failure| Failure::from(format!("{id}: {failure}"));
         if let Some(expected) = kinds::run(&mut seat, kind, &id, &mut random).map_err(told)? {
-            if random.below(4) == 0 {
+            if random.u8(..4) == 0 {
                 seat.reconnect()?;
             }
             seat.settle(&id, &expected).map_err(told)?;
@@ -156,14 +156,14 @@ fn settled(daemon: &Daemon, fresh: Usage, growth: u64) -> Outcome<Usage> {
     let begin = Instant::now();
     let mut client = daemon.client()?;
     loop {
-        let health = client.expect("GET", "/v1/health", None)?;
-        let execs = json::number(&health, "execs");
+        let health: Value = serde_json::from_str(&client.expect("GET", "/v1/health", None)?)?;
+        let execs = &health["execs"];
         let children = daemon.children()?;
-        if execs == Some(0) && children.is_empty() {
+        if execs == 0 && children.is_empty() {
             break;
         }
         if begin.elapsed() > SETTLING {
-            return Err(format!("left behind: {execs:?} execs, children {children:?}").into());
+            return Err(format!("left behind: {execs} execs, children {children:?}").into());
         }
         thread::sleep(Duration::from_millis(50));
     }
