@@ -1,20 +1,27 @@
 //! The check of a whole archive, before anything of it is written.
 
-use std::os::fd::OwnedFd;
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::FileType;
+use rustix::fs::{FileType, readlinkat};
 use rustix::io::Errno;
 
 use super::Limits;
-use super::disk::{Root, is_mounted_over, kind_at};
-use super::known::{Key, Known, Node};
-use super::member::{Kind, Member, Members};
-use super::name::{MAX_TARGET, climbs, depth, resolve, resolve_target, split};
+use super::index::{ArchiveIndex, DirId, NameKey, Node, ROOT};
+use super::members::Members;
+use super::name::{climbs, components, resolve, split};
+use super::parser::{ArchiveMember, MemberKind};
+use super::root::{TreeRoot, is_mounted_over, kind_at, step_down};
 use super::spool::Spool;
-use super::way::{Here, Way, joined};
-use crate::file::failure::{CANCELLED, Failure, OVER_LIMIT, shown_bytes};
+use crate::file::failure::{CANCELLED, Failure, shown_bytes};
 use crate::file::reserve::{taken, taken_within};
+
+/// Most bytes that Linux takes for a symlink's target.
+const MAX_TARGET: usize = 4095;
+/// As many symlinks as the kernel follows on one path.
+const MAX_LINKS: u32 = 40;
 
 /// What a checked archive amounts to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,51 +33,39 @@ pub struct Sum {
 }
 
 /// What a member takes on disk, as far as that can be said.
-pub fn taken_by(member: &Member) -> u64 {
+pub fn taken_by(member: &ArchiveMember) -> u64 {
     let Some(map) = &member.sparse else {
         return match member.kind {
-            Kind::HardLink => 0,
+            MemberKind::HardLink => 0,
             _ => taken(member.stored),
         };
     };
-    let pieces = map.pieces.iter();
-    let pieces = pieces.map(|piece| taken_within(piece.offset, piece.length));
-    let pieces = pieces.fold(0, u64::saturating_add);
-    pieces.clamp(taken(0), taken(map.size))
-}
-
-/// What lies on disk at the directory that was asked about last.
-enum Parent {
-    /// Nothing, so nothing lies in it either.
-    Absent,
-    /// A directory.
-    There(OwnedFd),
+    let extents = map.extents.iter();
+    let extents = extents.map(|extent| taken_within(extent.offset, extent.length));
+    let extents = extents.fold(0, u64::saturating_add);
+    extents.clamp(taken(0), taken(map.size))
 }
 
 /// A check under way.
 ///
-/// Invariant: every member so far can be extracted after those before it. All names in `known` are
-/// such that no symlink on disk is on the way: `throughs` tells where the names lead that do have
-/// one. `parent` is what lies at the directory that members name `parent_name`, and `parent_real`
-/// where that is.
+/// Invariant: every member so far can be extracted after those before it, and `index` has what they will be. `parent` is
+/// the directory that the last member is in, and what the archive calls it; `open` is a directory on disk.
 struct Check<'a> {
     limits: Limits,
-    root: Option<&'a Root>,
-    known: Known,
+    root: Option<&'a TreeRoot>,
+    index: ArchiveIndex,
     sum: Sum,
     bytes: u64,
     implied: u64,
-    throughs: Vec<Vec<u8>>,
-    parent_name: Option<Vec<u8>>,
-    parent_real: Vec<u8>,
-    parent: Parent,
+    parent: Option<(Vec<u8>, DirId)>,
+    open: Option<(DirId, OwnedFd)>,
 }
 
 /// Checks the archive in `spool`, which is to be extracted beneath `root`, if that is there.
 /// Once `stopped` is set it ends with a failure.
 pub fn check(
     spool: &Spool,
-    root: Option<&Root>,
+    root: Option<&TreeRoot>,
     limits: Limits,
     stopped: &AtomicBool,
 ) -> Result<Sum, Failure> {
@@ -78,14 +73,12 @@ pub fn check(
     let mut check = Check {
         limits,
         root,
-        known: Known::default(),
+        index: ArchiveIndex::new(root.is_none()),
         sum: Sum::default(),
         bytes: 0,
         implied: 0,
-        throughs: Vec::new(),
-        parent_name: None,
-        parent_real: Vec::new(),
-        parent: Parent::Absent,
+        parent: None,
+        open: None,
     };
     while let Some(member) = members.next_member()? {
         if stopped.load(Ordering::Relaxed) {
@@ -101,265 +94,257 @@ pub fn check(
 }
 
 /// The resolved name of a member that [`check`] let pass.
-pub fn name_of(member: &Member) -> Result<Vec<u8>, Failure> {
-    resolve(b"", &member.name).map_err(|why| member.refused(why))
+pub fn name_of(member: &ArchiveMember) -> Result<Vec<u8>, Failure> {
+    resolve(&member.name).map_err(|why| member.refused(why))
 }
 
 impl Check<'_> {
-    fn count(&mut self, member: &Member) -> Result<(), Failure> {
-        let over = |what: &str, limit: u64| {
-            let name = shown_bytes(&member.name);
-            let text = format!("Cannot extract {name}: the archive has more than {limit} {what}");
-            Err(Failure::new(OVER_LIMIT, text))
-        };
+    fn count(&mut self, member: &ArchiveMember) -> Result<(), Failure> {
         self.sum.members += 1;
-        if self.sum.members > self.limits.members {
-            return over("members", self.limits.members);
-        }
-        self.bytes = self.bytes.saturating_add(member.size());
-        if self.bytes > self.limits.bytes {
-            return over("bytes", self.limits.bytes);
-        }
         self.sum.taken = self.sum.taken.saturating_add(taken_by(member));
+        self.bytes = self.bytes.saturating_add(member.size());
+        for (what, count, limit) in [
+            ("members", self.sum.members, self.limits.members),
+            ("bytes", self.bytes, self.limits.bytes),
+        ] {
+            if count > limit {
+                let name = shown_bytes(&member.name);
+                let text =
+                    format!("Cannot extract {name}: the archive has more than {limit} {what}");
+                return Err(Failure {
+                    text,
+                    ..member.over("")
+                });
+            }
+        }
         Ok(())
     }
 
-    fn member(&mut self, member: &Member) -> Result<(), Failure> {
+    fn member(&mut self, member: &ArchiveMember) -> Result<(), Failure> {
         if member.name.is_empty() {
             return Err(member.refused("has no name"));
         }
         let name = name_of(member)?;
+        let is_dir = member.kind == MemberKind::Directory;
         if name.is_empty() {
-            return match member.kind {
-                Kind::Directory => Ok(()),
-                _ => Err(member.refused("would replace the root")),
+            return match is_dir {
+                true => Ok(()),
+                false => Err(member.refused("would replace the root")),
             };
         }
         let (parent, last) = split(&name);
-        self.enter(member, parent)?;
-        let name = joined(&self.parent_real, last);
-        let there = match &self.parent {
-            Parent::There(dir) => kind_at(dir, last).map_err(|errno| unseen(member, errno))?,
-            Parent::Absent => None,
+        let dir = self.enter(member, parent)?;
+        let key = self.index.key(dir, last);
+        let there = self.kind_at(member, dir, last)?;
+        let node = match member.kind {
+            MemberKind::File | MemberKind::Directory => Node::File,
+            MemberKind::Symlink => self.symlink(member, dir)?,
+            MemberKind::HardLink => self.hard_link(member, dir, key)?,
         };
-        let node = self.node(member, &name)?;
-        let key = self.known.key(&name);
-        let is_dir = matches!(node, Node::Directory { .. });
-        match self.known.get(key) {
-            Some(Node::Directory { .. }) if !is_dir => {
-                return Err(member.refused("would replace a directory of the archive"));
-            }
+        let replaced = match (self.index.get(key), there) {
+            (Some(Node::Directory(_)), _) if is_dir => return Ok(()),
+            (Some(Node::Directory(_)), _) => "a directory of the archive",
             // Through it other members of the archive were to go to what it leads to.
-            Some(Node::Through(_)) => {
-                return Err(member.refused("would replace a symlink that members lead through"));
-            }
-            Some(Node::Directory { .. }) => return Ok(()),
-            Some(_) if is_dir => {
-                return Err(member.refused("would replace a file of the archive by a directory"));
-            }
-            Some(_) => {}
-            None => match there {
-                Some(FileType::Directory) if !is_dir => {
-                    return Err(member.refused("would replace a directory"));
-                }
-                Some(FileType::Symlink | FileType::Directory) | None => {}
-                Some(_) if is_dir => {
-                    return Err(member.refused("would replace a file by a directory"));
-                }
-                Some(_) => {
-                    if let Parent::There(dir) = &self.parent
-                        && is_mounted_over(dir, last)
-                    {
-                        return Err(member.refused("would replace what is mounted there"));
-                    }
-                }
+            (Some(Node::Through(_)), _) => "a symlink that members lead through",
+            (Some(_), _) if is_dir => "a file of the archive by a directory",
+            (None, Some(FileType::Directory)) if !is_dir => "a directory",
+            (Some(_), _) | (None, None | Some(FileType::Symlink | FileType::Directory)) => "",
+            (None, Some(_)) if is_dir => "a file by a directory",
+            (None, Some(_)) => match self.open(dir) {
+                Ok(dir) if is_mounted_over(dir, last) => "what is mounted there",
+                _ => "",
             },
-        }
-        let node = match node {
-            Node::Directory { .. } => Node::Directory {
-                fresh: there != Some(FileType::Directory),
-            },
-            other => other,
         };
-        self.known.set(key, node);
-        Ok(())
-    }
-
-    /// Makes sure that `parent` will be a directory that is reached beneath the root.
-    fn enter(&mut self, member: &Member, parent: &[u8]) -> Result<(), Failure> {
-        if self.parent_name.as_deref() == Some(parent) {
-            return Ok(());
+        if !replaced.is_empty() {
+            return Err(member.refused(&format!("would replace {replaced}")));
         }
-        self.parent_name = None;
-        (self.parent_real, self.parent) = self.reach(member, parent, "")?;
-        self.parent_name = Some(parent.to_vec());
+        if is_dir {
+            let fresh = there != Some(FileType::Directory);
+            self.index.add_dir(dir, last, fresh);
+        } else {
+            self.index.set(key, node);
+        }
         Ok(())
     }
 
-    /// Where a directory lies and what is there, with the symlinks on disk followed as the kernel
-    /// will. What is not known on the way is from now on, as a directory. `whose` begins a refusal.
-    fn reach(
+    /// The directory that the archive calls `name`.
+    fn enter(&mut self, member: &ArchiveMember, name: &[u8]) -> Result<DirId, Failure> {
+        if let Some((known, dir)) = &self.parent
+            && known == name
+        {
+            return Ok(*dir);
+        }
+        let dir = PathWalk::new(self, member, "").go(ROOT, name)?;
+        self.parent = Some((name.to_vec(), dir));
+        Ok(dir)
+    }
+
+    /// What lies on disk at a name in a directory.
+    fn kind_at(
         &mut self,
-        member: &Member,
+        member: &ArchiveMember,
+        dir: DirId,
         name: &[u8],
-        whose: &str,
-    ) -> Result<(Vec<u8>, Parent), Failure> {
-        let refused = |why: String| Err(member.refused(&format!("{whose}leads {why}")));
-        let mut way = Way::new(name);
-        let mut here = Here::new(self.root);
-        while let Some(component) = way.step() {
-            let hash = here.hash_below(&self.known, &component);
-            match self.known.get(hash.key()) {
-                _ if component == b".." => {
-                    if !here.up(&self.known) {
-                        return refused("through a symlink out of the root".into());
-                    }
-                }
-                Some(Node::Directory { fresh }) => here.down(&component, hash, fresh),
-                Some(Node::Through(at)) => {
-                    let real = self.throughs.get(at as usize).cloned().unwrap_or_default();
-                    here.go_to(real, &self.known);
-                }
-                Some(Node::Symlink { .. }) => {
-                    let name = joined(&here.name, &component);
-                    return refused(format!(
-                        "through the symlink {} of the archive",
-                        shown_bytes(&name)
-                    ));
-                }
-                Some(Node::File) => {
-                    let name = joined(&here.name, &component);
-                    return refused(format!(
-                        "through the file {} of the archive",
-                        shown_bytes(&name)
-                    ));
-                }
-                None => match here
-                    .look(&component)
-                    .map_err(|errno| unseen(member, errno))?
-                {
-                    None if way.in_link() => return refused("through a symlink to nothing".into()),
-                    None => {
-                        self.implied(member, hash.key(), true)?;
-                        here.down(&component, hash, true);
-                    }
-                    Some(FileType::Directory) => {
-                        self.implied(member, hash.key(), false)?;
-                        here.down(&component, hash, false);
-                    }
-                    Some(FileType::Symlink) => {
-                        let target = here.read_link(&component);
-                        let target = target.map_err(|errno| unseen(member, errno))?;
-                        if target.first() == Some(&b'/') {
-                            return refused("through a symlink out of the root".into());
-                        }
-                        if !way.follow(&target, hash.key()) {
-                            return refused("through a loop of symlinks".into());
-                        }
-                    }
-                    Some(_) => return refused("through a file".into()),
-                },
-            }
-            // The link was followed to its end: whoever comes by again need not look.
-            for key in way.followed() {
-                self.implied(member, key, false)?;
-                let at = self.throughs.len() as u32;
-                self.throughs.push(here.name.clone());
-                self.known.set(key, Node::Through(at));
-            }
+    ) -> Result<Option<FileType>, Failure> {
+        if self.index.is_fresh(dir) {
+            return Ok(None);
         }
-        let parent = match here.dir() {
-            Ok(Some(dir)) => Parent::There(dir),
-            Ok(None) => Parent::Absent,
-            Err(errno) => return Err(unseen(member, errno)),
+        let kind = self.open(dir).and_then(|dir| kind_at(dir, name));
+        kind.map_err(|errno| unseen(member, errno))
+    }
+
+    /// Opens a directory that is on disk, from the one above if that was opened last: names may be very deep.
+    fn open(&mut self, dir: DirId) -> Result<BorrowedFd<'_>, Errno> {
+        let opened = match (self.open.take(), self.index.above(dir)) {
+            (Some((last, fd)), _) if last == dir => fd,
+            (Some((last, fd)), Some((parent, name))) if last == parent => step_down(fd, name)?,
+            (_, above) => {
+                let name = above.map(|(parent, name)| self.index.name(parent, name));
+                let root = self.root.ok_or(Errno::NOENT)?;
+                root.dir(&name.unwrap_or_default())?
+            }
         };
-        Ok((here.name, parent))
+        Ok(self.open.insert((dir, opened)).1.as_fd())
     }
 
-    /// Notes a directory that no member was.
-    fn implied(&mut self, member: &Member, key: Key, fresh: bool) -> Result<(), Failure> {
+    /// Notes a directory, or a symlink to one, that no member was.
+    fn count_implied(&mut self, member: &ArchiveMember) -> Result<(), Failure> {
         self.implied += 1;
-        if self.implied > self.limits.members {
-            let why = "lies in more directories than the members that are allowed";
-            let failure = member.refused(why);
-            return Err(Failure {
-                status: OVER_LIMIT,
-                ..failure
-            });
-        }
-        self.known.set(key, Node::Directory { fresh });
-        Ok(())
-    }
-
-    /// What the member will be, once its link leads where it may.
-    fn node(&mut self, member: &Member, name: &[u8]) -> Result<Node, Failure> {
-        match member.kind {
-            Kind::File => Ok(Node::File),
-            Kind::Directory => Ok(Node::Directory { fresh: false }),
-            Kind::Symlink => {
-                let why = match resolve_target(&self.parent_real, &member.link) {
-                    _ if member.link.is_empty() => "has an empty link target",
-                    _ if member.link.len() > MAX_TARGET => "has a link target above 4095 bytes",
-                    Ok(_) => {
-                        let climbs = climbs(&member.link);
-                        return Ok(Node::Symlink { climbs });
-                    }
-                    Err("is absolute") => "has an absolute link target",
-                    Err("leads out of the root") => "has a link target out of the root",
-                    Err(_) => "has a link target that no link can have",
-                };
-                Err(member.refused(why))
-            }
-            Kind::HardLink => self.hard_link(member, name),
+        let why = "lies in more directories than the members that are allowed";
+        match self.implied > self.limits.members {
+            true => Err(member.over(why)),
+            false => Ok(()),
         }
     }
 
-    fn hard_link(&mut self, member: &Member, name: &[u8]) -> Result<Node, Failure> {
-        let target = resolve(b"", &member.link).map_err(|why| match why {
+    fn symlink(&self, member: &ArchiveMember, dir: DirId) -> Result<Node, Failure> {
+        let climbs = climbs(&member.link);
+        let wrong = match &member.link[..] {
+            [] => "has an empty link target",
+            target if target.len() > MAX_TARGET => "has a link target above 4095 bytes",
+            target if target.contains(&0) => "has a link target that no link can have",
+            [b'/', ..] => "has an absolute link target",
+            _ if climbs > self.index.depth(dir) => "has a link target out of the root",
+            _ => return Ok(Node::Symlink { climbs }),
+        };
+        Err(member.refused(wrong))
+    }
+
+    fn hard_link(
+        &mut self,
+        member: &ArchiveMember,
+        dir: DirId,
+        key: NameKey,
+    ) -> Result<Node, Failure> {
+        let target = resolve(&member.link).map_err(|why| match why {
             "is absolute" => member.refused("has an absolute link target"),
             "leads out of the root" => member.refused("has a link target out of the root"),
             _ => member.refused("has a link target that no link can have"),
         })?;
         let (parent, last) = split(&target);
-        let (real, there) = self.reach(member, parent, "has a link target that ")?;
-        let target = match target.is_empty() {
-            true => target,
-            false => joined(&real, last),
-        };
-        if target.is_empty() || target == name {
-            return Err(member.refused("is a hard link to the root or to itself"));
-        }
-        match self.known.get(self.known.key(&target)) {
-            Some(Node::Directory { .. } | Node::Through(_)) => {
-                return Err(member.refused("is a hard link to a directory"));
-            }
+        let below = PathWalk::new(self, member, "has a link target that ").go(ROOT, parent)?;
+        let target_key = self.index.key(below, last);
+        let what = match self.index.get(target_key) {
+            _ if target.is_empty() || target_key == key => "the root or to itself",
+            Some(Node::Directory(_) | Node::Through(_)) => "a directory",
             // The same target leads elsewhere from here.
-            Some(Node::Symlink { climbs }) if climbs > depth(name) => {
-                return Err(
-                    member.refused("is a hard link to a symlink that leads out of the root")
-                );
+            Some(Node::Symlink { climbs }) if climbs > self.index.depth(dir) => {
+                "a symlink that leads out of the root"
             }
             Some(node) => return Ok(node),
-            None => {}
-        }
-        let found = match &there {
-            Parent::There(dir) => {
-                let last = split(&target).1;
-                kind_at(dir, last).map_err(|errno| unseen(member, errno))?
-            }
-            Parent::Absent => None,
+            None => match self.kind_at(member, below, last)? {
+                Some(FileType::RegularFile) => return Ok(Node::File),
+                _ => "what neither the archive nor the root has",
+            },
         };
-        match found {
-            Some(FileType::RegularFile) => Ok(Node::File),
-            _ => Err(member.refused("is a hard link to what neither the archive nor the root has")),
-        }
+        Err(member.refused(&format!("is a hard link to {what}")))
     }
 }
 
-fn unseen(member: &Member, errno: Errno) -> Failure {
-    let text = format!(
-        "Cannot extract {}: cannot look at its place",
-        shown_bytes(&member.name)
-    );
+/// The way to a directory, with the symlinks on disk followed as the kernel will follow them. The kernel itself cannot
+/// be asked: what the archive itself brings is not there yet, and it does not tell which symlinks it has followed, so
+/// that one of them could be replaced by another member.
+struct PathWalk<'a, 'check> {
+    check: &'a mut Check<'check>,
+    member: &'a ArchiveMember,
+    /// What a refusal begins with.
+    whose: &'a str,
+    links: u32,
+}
+
+impl<'a, 'check> PathWalk<'a, 'check> {
+    fn new(check: &'a mut Check<'check>, member: &'a ArchiveMember, whose: &'a str) -> Self {
+        let links = 0;
+        Self {
+            check,
+            member,
+            whose,
+            links,
+        }
+    }
+
+    /// The directory that `path` leads to from `dir`. What is not known on the way is from now on.
+    fn go(&mut self, mut dir: DirId, path: &[u8]) -> Result<DirId, Failure> {
+        // Only of a symlink's target: names are resolved.
+        let in_link = self.links > 0;
+        for component in components(path) {
+            if component == b".." {
+                let above = self.check.index.above(dir).map(|(parent, _)| parent);
+                dir = above.ok_or_else(|| self.refused("a symlink out of the root"))?;
+                continue;
+            }
+            let key = self.check.index.key(dir, component);
+            dir = match self.check.index.get(key) {
+                Some(Node::Directory(below) | Node::Through(below)) => below,
+                Some(Node::Symlink { .. }) => return Err(self.met("symlink", dir, component)),
+                Some(Node::File) => return Err(self.met("file", dir, component)),
+                None => match self.check.kind_at(self.member, dir, component)? {
+                    None if in_link => return Err(self.refused("a symlink to nothing")),
+                    Some(FileType::Symlink) => {
+                        let target = self.follow(dir, component)?;
+                        self.check.count_implied(self.member)?;
+                        self.check.index.set(key, Node::Through(target));
+                        target
+                    }
+                    kind @ (None | Some(FileType::Directory)) => {
+                        self.check.count_implied(self.member)?;
+                        self.check.index.add_dir(dir, component, kind.is_none())
+                    }
+                    Some(_) => return Err(self.refused("a file")),
+                },
+            };
+        }
+        Ok(dir)
+    }
+
+    /// The directory that a symlink on disk leads to.
+    fn follow(&mut self, dir: DirId, name: &[u8]) -> Result<DirId, Failure> {
+        let there = self.check.open(dir);
+        let target = there.and_then(|dir| readlinkat(dir, OsStr::from_bytes(name), Vec::new()));
+        let target = target.map_err(|errno| unseen(self.member, errno))?;
+        self.links += 1;
+        if target.as_bytes().starts_with(b"/") {
+            return Err(self.refused("a symlink out of the root"));
+        }
+        if self.links > MAX_LINKS {
+            return Err(self.refused("a loop of symlinks"));
+        }
+        self.go(dir, target.as_bytes())
+    }
+
+    fn refused(&self, what: &str) -> Failure {
+        self.member
+            .refused(&format!("{}leads through {what}", self.whose))
+    }
+
+    fn met(&self, what: &str, dir: DirId, name: &[u8]) -> Failure {
+        let name = shown_bytes(&self.check.index.name(dir, name));
+        self.refused(&format!("the {what} {name} of the archive"))
+    }
+}
+
+fn unseen(member: &ArchiveMember, errno: Errno) -> Failure {
+    let name = shown_bytes(&member.name);
+    let text = format!("Cannot extract {name}: cannot look at its place");
     Failure::new(errno.raw_os_error(), text)
 }

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::cmp::Reverse;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,13 +12,14 @@ use rustix::io::Errno;
 
 use super::Limits;
 use super::check::{check, name_of, taken_by};
-use super::disk::Root;
-use super::known::{Key, Known};
-use super::member::{Kind, Member, Members};
-use super::name::{resolve, split};
-use super::place::{Place, Source, Why, times};
+use super::index::{NameKey, NameKeys, ROOT};
+use super::members::Members;
+use super::name::{components, resolve, split};
+use super::parser::{ArchiveMember, MemberKind};
+use super::place::{MemberPlace, Why, times};
+use super::root::TreeRoot;
 use super::spool::Spool;
-use crate::file::failure::{CANCELLED, Failure, UNDER_RESERVE, shown_bytes};
+use crate::file::failure::{CANCELLED, Failure, shown_bytes};
 use crate::file::parents::Parents;
 use crate::file::reserve::Reserve;
 use crate::file::temp::sweep;
@@ -33,10 +34,11 @@ pub fn unpack(
     reserve: Reserve,
     stopped: &AtomicBool,
 ) -> Result<(), Failure> {
-    let existing = match Root::open(path) {
-        Ok(root) => Some(root),
+    let open = || TreeRoot::open(path);
+    let failed = |errno| Failure::of("extract into", path, errno);
+    let existing = match open() {
         Err(Errno::NOENT) => None,
-        Err(errno) => return Err(Failure::of("extract into", path, errno)),
+        found => Some(found.map_err(failed)?),
     };
     let sum = check(spool, existing.as_ref(), limits, stopped)?;
     reserve.check(path, sum.taken.saturating_sub(spool.own_taken()))?;
@@ -45,140 +47,111 @@ pub fn unpack(
         Some(root) => root,
         None => {
             parents.make(path)?;
-            Root::open(path).map_err(|errno| Failure::of("extract into", path, errno))?
+            open().map_err(failed)?
         }
     };
-    let source = Source::new(spool, reserve);
-    let extracted = Extraction::new(root, source).run(limits, stopped);
+    let mut extraction = Extraction {
+        root,
+        members: Members::new(spool, limits.bytes),
+        reserve,
+        parent: None,
+        keys: NameKeys::default(),
+        directories: HashMap::new(),
+        swept: HashSet::new(),
+    };
+    let extracted = extraction.run(stopped);
+    // What is there is as it should be, also where the rest is missing.
+    extracted.and(extraction.finish())?;
     // Halfway they hold members and stay; before the first member they go again.
-    if extracted.is_ok() {
-        parents.keep();
-    }
-    extracted
+    parents.keep();
+    Ok(())
 }
 
-/// Invariant: `parent` is the open directory named `parent_name`. `swept` has the directories, by
-/// the hashes of `names`, that were rid of what killed daemons have left there.
+/// Invariant: `parent` is the directory that the last member went to, and its resolved name. By the hashes of their
+/// names, `directories` are those that members name, and `swept` those that were rid of what killed daemons have left.
 struct Extraction<'a> {
-    root: Root,
-    source: Source<'a>,
-    parent_name: Vec<u8>,
-    parent: Option<OwnedFd>,
-    directories: Vec<Directory>,
-    names: Known,
-    swept: HashSet<Key>,
+    root: TreeRoot,
+    members: Members<'a>,
+    reserve: Reserve,
+    parent: Option<(Vec<u8>, OwnedFd)>,
+    keys: NameKeys,
+    directories: HashMap<NameKey, NamedDir>,
+    swept: HashSet<NameKey>,
 }
 
-/// A directory that a member names: how deep it lies, where the member begins, and whether it was
-/// made for it.
-struct Directory {
+/// A directory that a member names: how deep it lies, where the last such member begins, and whether it was made.
+struct NamedDir {
     depth: usize,
     start: u64,
     made: bool,
 }
 
-impl<'a> Extraction<'a> {
-    fn new(root: Root, source: Source<'a>) -> Self {
-        let (parent_name, parent, directories) = Default::default();
-        let (names, swept) = Default::default();
-        Self {
-            root,
-            source,
-            parent_name,
-            parent,
-            directories,
-            names,
-            swept,
-        }
-    }
-
-    fn run(mut self, limits: Limits, stopped: &AtomicBool) -> Result<(), Failure> {
-        let mut members = Members::new(self.source.spool, limits.bytes);
-        let mut result = Ok(());
-        while let Some(member) = members.next_member()? {
-            result = match stopped.load(Ordering::Relaxed) {
-                true => Err(self.failed(&member, Why::Stopped)),
-                false => self
-                    .member(&member, &mut members)
-                    .map_err(|why| self.failed(&member, why)),
+impl Extraction<'_> {
+    fn run(&mut self, stopped: &AtomicBool) -> Result<(), Failure> {
+        while let Some(member) = self.members.next_member()? {
+            let extracted = match stopped.load(Ordering::Relaxed) {
+                true => Err(Failure::new(CANCELLED, "Cannot extract on: it was stopped").into()),
+                false => self.member(&member),
             };
-            if result.is_err() {
-                break;
-            }
-        }
-        // What is there is as it should be, also where the rest is missing.
-        result.and(self.finish(members))
-    }
-
-    fn member(&mut self, member: &Member, members: &mut Members) -> Result<(), Why> {
-        let name = name_of(member).map_err(Why::Reserve)?;
-        let mut made = false;
-        if !name.is_empty() {
-            let (parent, last) = split(&name);
-            if self.parent.is_none() || self.parent_name != parent {
-                self.parent = Some(self.root.make_dir(parent)?);
-                self.parent_name.clear();
-                self.parent_name.extend_from_slice(parent);
-            }
-            let dir = self.parent.as_ref().ok_or(Errno::BADF)?.as_fd();
-            let taken = Cell::new(false);
-            let place = Place {
-                dir,
-                name: last,
-                taken: &taken,
-            };
-            self.source
-                .reserve
-                .count(dir, taken_by(member))
-                .map_err(Why::Reserve)?;
-            match member.kind {
-                Kind::File => place.file(member, &mut self.source, members.blocks())?,
-                Kind::Directory => made = place.directory()?,
-                Kind::Symlink => place.symlink(member)?,
-                Kind::HardLink => {
-                    let target = resolve(b"", &member.link).map_err(|_| Errno::INVAL)?;
-                    let (parent, last) = split(&target);
-                    let dir = self.root.dir(parent)?;
-                    let target = Place {
-                        dir: dir.as_fd(),
-                        name: last,
-                        taken: &taken,
-                    };
-                    place.hard_link(target)?;
-                }
-            }
-            if taken.get() && self.swept.insert(self.names.key(parent)) {
-                // What cannot be swept is in nobody's way.
-                let _ = sweep(dir);
-            }
-        }
-        if member.kind == Kind::Directory {
-            let depth = name.iter().filter(|byte| **byte == b'/').count();
-            let depth = if name.is_empty() { 0 } else { depth + 1 };
-            let start = member.start;
-            self.directories.push(Directory { depth, start, made });
+            extracted.map_err(|why| self.failed(&member, why))?;
         }
         Ok(())
     }
 
+    fn member(&mut self, member: &ArchiveMember) -> Result<(), Why> {
+        let name = name_of(member)?;
+        let made = !name.is_empty() && self.put(member, &name)?;
+        if member.kind == MemberKind::Directory {
+            let depth = components(&name).count();
+            let start = member.start;
+            let dir = NamedDir { depth, start, made };
+            self.directories.insert(self.keys.of(ROOT, &name), dir);
+        }
+        Ok(())
+    }
+
+    /// Puts a member at its place. True if it is a directory that was made.
+    fn put(&mut self, member: &ArchiveMember, name: &[u8]) -> Result<bool, Why> {
+        let (parent, name) = split(name);
+        let (parent, dir) = match self.parent.take() {
+            Some((last, dir)) if last == parent => (last, dir),
+            _ => (parent.to_vec(), self.root.make_dir(parent)?),
+        };
+        let (parent, dir) = self.parent.insert((parent, dir));
+        let (dir, taken) = (dir.as_fd(), &Cell::new(false));
+        let place = MemberPlace { dir, name, taken };
+        self.reserve.count(dir, taken_by(member))?;
+        let mut made = false;
+        match member.kind {
+            MemberKind::File => place.file(member, &mut self.members, &mut self.reserve)?,
+            MemberKind::Directory => made = place.directory()?,
+            MemberKind::Symlink => place.symlink(member)?,
+            MemberKind::HardLink => {
+                let target = resolve(&member.link).map_err(|_| Errno::INVAL)?;
+                let (parent, name) = split(&target);
+                let dir = &self.root.dir(parent)?;
+                let dir = dir.as_fd();
+                place.hard_link(MemberPlace { dir, name, taken })?;
+            }
+        }
+        if taken.get() && self.swept.insert(self.keys.of(ROOT, parent)) {
+            // What cannot be swept is in nobody's way.
+            let _ = sweep(dir);
+        }
+        Ok(made)
+    }
+
     /// Gives directories their modes and times, once nothing more is written into them. The deepest
     /// first, since one above may be closed afterwards.
-    fn finish(mut self, mut members: Members) -> Result<(), Failure> {
-        let known = Known::default();
-        let mut done = HashSet::new();
-        // The last member of a name is the one that counts.
-        self.directories.reverse();
-        self.directories
-            .sort_by_key(|directory| Reverse(directory.depth));
-        for Directory { start, made, .. } in &self.directories {
-            members.seek(*start);
-            let Some(member) = members.next_member()? else {
+    fn finish(&mut self) -> Result<(), Failure> {
+        let mut directories: Vec<_> = self.directories.drain().map(|(_, dir)| dir).collect();
+        directories.sort_by_key(|dir| (Reverse(dir.depth), dir.start));
+        for NamedDir { start, made, .. } in directories {
+            self.members.seek(start);
+            let Some(member) = self.members.next_member()? else {
                 continue;
             };
             let name = name_of(&member)?;
-            if !done.insert(known.key(&name)) {
-                continue;
-            }
             let set = || {
                 let dir = self.root.dir_itself(&name)?;
                 // What lies in it depends on these: they are for who owns it to change.
@@ -187,8 +160,8 @@ impl<'a> Extraction<'a> {
                 futimens(&dir, &times(&member))
             };
             match set() {
-                // It was there, and is another user's: that it is there is what was asked for.
                 Ok(()) => {}
+                // It was there, and is another user's: that it is there is what was asked for.
                 Err(Errno::PERM | Errno::ACCESS | Errno::ROFS) if !made => {}
                 Err(errno) => {
                     let name = shown_bytes(&member.name);
@@ -201,28 +174,23 @@ impl<'a> Extraction<'a> {
         Ok(())
     }
 
-    fn failed(&self, member: &Member, why: Why) -> Failure {
+    fn failed(&self, member: &ArchiveMember, why: Why) -> Failure {
         let name = shown_bytes(&member.name);
-        let missing = |text: &str| format!("{text}; {name} and the members after it are missing");
-        match why {
-            Why::Errno(errno) => {
-                let text =
-                    format!("Cannot extract {name}: it and the members after it are missing");
-                let failure = Failure::new(errno.raw_os_error(), text);
-                let explained = self.source.reserve.explain(errno, &self.root, failure);
-                match explained.status {
-                    UNDER_RESERVE => Failure {
-                        text: missing(&explained.text),
-                        ..explained
-                    },
-                    _ => explained,
+        let failure = match why {
+            Why::Failure(failure) => failure,
+            Why::Errno(errno) => match self.reserve.filled(errno, &self.root) {
+                Some(failure) => failure,
+                None => {
+                    let text =
+                        format!("Cannot extract {name}: it and the members after it are missing");
+                    return Failure::new(errno.raw_os_error(), text);
                 }
-            }
-            Why::Reserve(failure) => Failure {
-                text: missing(&failure.text),
-                ..failure
             },
-            Why::Stopped => Failure::new(CANCELLED, missing("Cannot extract on: it was stopped")),
-        }
+        };
+        let text = format!(
+            "{}; {name} and the members after it are missing",
+            failure.text
+        );
+        Failure { text, ..failure }
     }
 }

@@ -2,57 +2,40 @@
 
 use super::{BLOCK, Malformed};
 
-/// A number, octal or base-256 as GNU writes large and negative ones. `Ok(None)` for an empty
-/// field; an error for what is no number or does not fit. (`tar::Header` takes the last eight bytes
-/// of a base-256 field, whatever its sign and the bytes before.)
+/// A number, octal or base-256 as GNU writes large and negative ones. `Ok(None)` for an empty field; an error for what
+/// is no number or does not fit. (`tar::Header` takes the last eight bytes of a base-256 field, whatever its sign and
+/// the bytes before.)
 pub fn number(field: &[u8]) -> Result<Option<i64>, Malformed> {
-    match field.first() {
-        Some(first) if first & 0x80 != 0 => binary(*first, &field[1..]).map(Some),
-        _ => octal(field),
-    }
+    let Some((first @ 0x80.., rest)) = field.split_first() else {
+        return octal(field);
+    };
+    // The topmost bit is the mark, the one below it the sign. No field is longer than twelve bytes.
+    let sign = i128::from(((first << 1) as i8) >> 1);
+    let value = (rest.iter()).fold(sign, |value, byte| value * 256 + i128::from(*byte));
+    i64::try_from(value).map(Some).map_err(|_| Malformed)
 }
 
-fn binary(first: u8, rest: &[u8]) -> Result<i64, Malformed> {
-    // The topmost bit is the mark; the one below it is the sign.
-    let negative = first & 0x40 != 0;
-    let high = i128::from(if negative {
-        first as i8
-    } else {
-        (first & 0x7f) as i8
-    });
-    let mut value = high;
-    for byte in rest {
-        value = value.checked_mul(256).ok_or(Malformed)? + i128::from(*byte);
-    }
-    i64::try_from(value).map_err(|_| Malformed)
+/// A number as [`number`] reads it; none if it is empty, negative or malformed.
+pub fn unsigned(field: &[u8]) -> Option<u64> {
+    number(field).ok().flatten()?.try_into().ok()
 }
 
 fn octal(field: &[u8]) -> Result<Option<i64>, Malformed> {
-    let end = field
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(field.len());
-    let digits = field[..end].trim_ascii();
+    let digits = text(field).trim_ascii();
     if digits.is_empty() {
         return Ok(None);
     }
-    digits
-        .iter()
-        .try_fold(0i64, |value, digit| match digit {
-            b'0'..=b'7' => value.checked_mul(8)?.checked_add(i64::from(digit - b'0')),
-            _ => None,
-        })
-        .map(Some)
-        .ok_or(Malformed)
+    let value = digits.iter().try_fold(0i64, |value, digit| match digit {
+        b'0'..=b'7' => value.checked_mul(8)?.checked_add(i64::from(digit - b'0')),
+        _ => None,
+    });
+    value.map(Some).ok_or(Malformed)
 }
 
 /// The bytes before the first NUL.
 pub fn text(field: &[u8]) -> &[u8] {
-    let end = field
-        .iter()
-        .position(|byte| *byte == 0)
-        .unwrap_or(field.len());
-    &field[..end]
+    let end = field.iter().position(|byte| *byte == 0);
+    &field[..end.unwrap_or(field.len())]
 }
 
 /// Whether the checksum fits. Some old programs summed signed bytes.
@@ -89,28 +72,27 @@ mod tests {
 
     #[test]
     fn numbers_are_octal_or_binary_and_never_wrap() {
-        assert_eq!(number(b"0000644\0"), Ok(Some(0o644)));
-        assert_eq!(number(b" 644 \0\0\0"), Ok(Some(0o644)));
-        assert_eq!(number(b"77777777777 "), Ok(Some(0o77777777777)));
-        assert_eq!(number(b"\0\0\0\0"), Ok(None));
-        assert_eq!(number(b"-1\0"), Err(Malformed));
-        assert_eq!(number(b"12 3"), Err(Malformed));
-        assert_eq!(number(b"89"), Err(Malformed));
-        let mut wide = [0u8; 12];
-        wide[0] = 0x80;
-        wide[11] = 5;
-        assert_eq!(number(&wide), Ok(Some(5)));
-        wide[1] = 1;
-        assert_eq!(number(&wide), Err(Malformed));
-        assert_eq!(number(&[0xff; 12]), Ok(Some(-1)));
-        assert_eq!(
-            number(&[0x80, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0]),
-            Err(Malformed)
-        );
-        assert_eq!(
-            number(&[0xff, 0xff, 0xff, 0xff, 0x7f, 0, 0, 0, 0, 0, 0, 0]),
-            Err(Malformed)
-        );
-        assert_eq!(number(b"7777777777777777777777777"), Err(Malformed));
+        let cases: [(&[u8], _); 14] = [
+            (b"0000644\0", Ok(Some(0o644))),
+            (b" 644 \0\0\0", Ok(Some(0o644))),
+            (b"77777777777 ", Ok(Some(0o77777777777))),
+            (b"\0\0\0\0", Ok(None)),
+            (b"-1\0", Err(Malformed)),
+            (b"12 3", Err(Malformed)),
+            (b"89", Err(Malformed)),
+            (b"7777777777777777777777777", Err(Malformed)),
+            (b"\x80\0\0\0\0\0\0\0\0\0\0\x05", Ok(Some(5))),
+            (b"\x80\x01\0\0\0\0\0\0\0\0\0\x05", Err(Malformed)),
+            (&[0xff; 12], Ok(Some(-1))),
+            (
+                b"\x80\0\0\0\x7f\xff\xff\xff\xff\xff\xff\xff",
+                Ok(Some(i64::MAX)),
+            ),
+            (b"\x80\0\0\0\x80\0\0\0\0\0\0\0", Err(Malformed)),
+            (b"\xff\xff\xff\xff\x7f\0\0\0\0\0\0\0", Err(Malformed)),
+        ];
+        for (field, wanted) in cases {
+            assert_eq!(number(field), wanted, "{field:?}");
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use tar::{EntryType, Header};
 
-use super::{BLOCK, pax};
+use super::BLOCK;
+use super::pax::{self, Time};
 
 /// What a header says of a member.
 pub struct Entry<'a> {
@@ -18,8 +19,8 @@ pub struct Entry<'a> {
     pub uid: u32,
     /// Group.
     pub gid: u32,
-    /// Seconds since the epoch, and nanoseconds.
-    pub mtime: (i64, u32),
+    /// Time of modification.
+    pub mtime: Time,
     /// Bytes that follow, without the padding.
     pub size: u64,
 }
@@ -65,7 +66,7 @@ pub fn append(out: &mut Vec<u8>, entry: &Entry) {
     let (secs, nanos) = entry.mtime;
     let whole = u64::try_from(secs).ok().filter(|secs| *secs <= MAX_LONG);
     if whole.is_none() || nanos != 0 {
-        pax::append(out, "mtime", pax::time_text(secs, nanos).as_bytes());
+        pax::append(out, "mtime", pax::time_text(entry.mtime).as_bytes());
     }
     let numbers = [uid, gid, size, whole.unwrap_or(0)];
     finish(&mut header, entry.kind, entry.mode & 0o7777, numbers);

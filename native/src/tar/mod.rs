@@ -1,29 +1,26 @@
 //! Trees as tar: packed while they are read, extracted after the whole archive was checked.
 //!
-//! - `walk`, `names`, `pack`, `header`  a directory as a pax archive
-//! - `spool`  an archive while it arrives
-//! - `blocks`, `field`, `pax`, `sparse`, `extension`, `member`  an archive as members
-//! - `name`, `known`, `way`, `disk`, `check`  what of it is refused before anything is written
-//! - `extract`, `place`  the members on disk, confined to their root by the kernel
+//! - `walk`, `pack`, `header`  a directory as a pax archive
+//! - `field`, `pax`, `sparse`, `parser`  headers as members
+//! - `spool`, `members`  an archive while it arrives, and what is read of it afterwards
+//! - `name`, `index`, `check`  what of it is refused before anything is written
+//! - `root`, `place`, `extract`  the members on disk, confined to their root by the kernel
 
-pub mod blocks;
 pub mod check;
-pub mod disk;
-pub mod extension;
 pub mod extract;
 pub mod field;
 pub mod header;
-pub mod known;
-pub mod member;
+pub mod index;
+pub mod members;
 pub mod name;
-pub mod names;
 pub mod pack;
+pub mod parser;
 pub mod pax;
 pub mod place;
+pub mod root;
 pub mod sparse;
 pub mod spool;
 pub mod walk;
-pub mod way;
 
 /// Size of a tar block, in bytes.
 pub const BLOCK: usize = 512;

@@ -10,7 +10,7 @@ use rustix::fs::{FileType, Stat};
 use tar::EntryType;
 
 use super::header::{self, Entry};
-use super::walk::{Purpose, Walk};
+use super::walk::TreeWalk;
 use super::{BLOCK, Limits, padded};
 use crate::file::failure::{Failure, OVER_LIMIT, shown};
 use crate::file::read::read_full;
@@ -28,18 +28,15 @@ impl Tally {
     fn add(&mut self, bytes: u64) -> Result<(), Failure> {
         self.members += 1;
         self.bytes = self.bytes.saturating_add(bytes);
-        let over = |what: &str, limit: u64| {
-            let path = shown(&self.path);
-            Err(Failure::new(
-                OVER_LIMIT,
-                format!("Cannot pack {path}: it has more than {limit} {what}"),
-            ))
-        };
-        if self.members > self.limits.members {
-            return over("members", self.limits.members);
-        }
-        if self.bytes > self.limits.bytes {
-            return over("bytes", self.limits.bytes);
+        for (what, count, limit) in [
+            ("members", self.members, self.limits.members),
+            ("bytes", self.bytes, self.limits.bytes),
+        ] {
+            if count > limit {
+                let path = shown(&self.path);
+                let text = format!("Cannot pack {path}: it has more than {limit} {what}");
+                return Err(Failure::new(OVER_LIMIT, text));
+            }
         }
         Ok(())
     }
@@ -72,12 +69,12 @@ impl Links {
     }
 }
 
-/// The content of a member: `left` bytes still to come, of which the file may have fewer by now,
-/// then `padding` zeros.
+/// The content of a member: of `left` bytes still to come so many are the file's, of which it may have fewer by now, and
+/// all others are zeros.
 struct Content {
     file: Option<File>,
+    of_file: u64,
     left: u64,
-    padding: u64,
 }
 
 /// So many members are measured before others have their turn.
@@ -85,12 +82,12 @@ const TURN: usize = 500;
 
 /// An archive under way.
 ///
-/// Invariant: with `tally` the tree is still being measured, and nothing was packed. Else what comes next is `pending[at..]`, then `content`, then what the walk still finds,
-/// then, once, the two zero blocks of the end.
+/// Invariant: with `tally` the tree is still being measured, and nothing was packed. Else what comes next is
+/// `pending[at..]`, then `content`, then what the walk still finds, then, once, the two zero blocks of the end.
 pub struct Packer {
     tally: Option<Tally>,
     cancelled: Arc<AtomicBool>,
-    walk: Walk,
+    walk: TreeWalk,
     links: Links,
     pending: Vec<u8>,
     at: usize,
@@ -101,8 +98,7 @@ pub struct Packer {
 impl Packer {
     /// Opens the tree at `path`, which is measured against `limits` before anything is packed.
     pub fn open(path: &Path, limits: Limits, cancelled: &Arc<AtomicBool>) -> Result<Self, Failure> {
-        let names = limits.members;
-        let (walk, _) = Walk::open(path, cancelled, Purpose::Measuring { names })?;
+        let (walk, _) = TreeWalk::open(path, cancelled, false, limits.members)?;
         let mut tally = Tally {
             path: path.to_owned(),
             limits,
@@ -149,10 +145,16 @@ impl Packer {
         self.links = Links::default();
         // A tree that grows meanwhile may do so, within bounds.
         let names = tally.limits.members.saturating_mul(2);
-        let (walk, root) = Walk::open(&tally.path, &self.cancelled, Purpose::Packing { names })?;
+        let (walk, root) = TreeWalk::open(&tally.path, &self.cancelled, true, names)?;
         self.walk = walk;
-        let out = &mut self.pending;
-        append(out, &root.stat, EntryType::Directory, b"./", b"", 0);
+        append(
+            &mut self.pending,
+            &root,
+            EntryType::Directory,
+            b"./",
+            b"",
+            0,
+        );
         Ok(())
     }
 
@@ -165,28 +167,25 @@ impl Packer {
             self.ended = true;
             return Ok(());
         };
-        let (out, name) = (&mut self.pending, self.walk.path());
+        let (out, name, stat) = (&mut self.pending, self.walk.path(), &found.stat);
         match found.kind {
-            FileType::Directory => {
-                let name = [name, b"/"].concat();
-                append(out, &found.stat, EntryType::Directory, &name, b"", 0);
-            }
+            FileType::Directory => append(out, stat, EntryType::Directory, name, b"", 0),
             FileType::Symlink => {
                 if let Some(target) = self.walk.link_target()? {
-                    append(out, &found.stat, EntryType::Symlink, name, &target, 0);
+                    append(out, stat, EntryType::Symlink, name, &target, 0);
                 }
             }
             _ => {
-                if let Some(first) = self.links.met(&found.stat, name) {
-                    append(out, &found.stat, EntryType::Link, name, &first, 0);
+                if let Some(first) = self.links.met(stat, name) {
+                    append(out, stat, EntryType::Link, name, &first, 0);
                 } else if let Some(file) = found.file {
-                    let size = found.stat.st_size.max(0) as u64;
-                    append(out, &found.stat, EntryType::Regular, name, b"", size);
-                    let padding = padded(size).map_or(0, |whole| whole - size);
+                    let of_file = stat.st_size.max(0) as u64;
+                    append(out, stat, EntryType::Regular, name, b"", of_file);
+                    let (file, left) = (Some(file), padded(of_file).unwrap_or(of_file));
                     self.content = Some(Content {
-                        file: Some(file),
-                        left: size,
-                        padding,
+                        file,
+                        of_file,
+                        left,
                     });
                 }
             }
@@ -199,30 +198,23 @@ impl Packer {
         let Some(content) = &mut self.content else {
             return Ok(0);
         };
-        let wanted = out
-            .len()
-            .min(usize::try_from(content.left).unwrap_or(usize::MAX));
-        let mut given = 0;
-        if let Some(file) = &content.file {
-            given = read_full(file, &mut out[..wanted]).map_err(|errno| self.walk.failed(errno))?;
-            if given < wanted {
-                content.file = None;
-            }
-        }
-        out[given..wanted].fill(0);
-        content.left -= wanted as u64;
-        let mut filled = wanted;
-        if content.left == 0 {
+        let fits = |bytes: u64| out.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let (count, wanted) = (fits(content.left), fits(content.of_file));
+        let given = match &content.file {
+            Some(file) => read_full(file, &mut out[..wanted]),
+            None => Ok(0),
+        };
+        let given = given.map_err(|errno| self.walk.failed(errno))?;
+        if given < wanted {
             content.file = None;
-            let zeros = (out.len() - filled).min(content.padding as usize);
-            out[filled..filled + zeros].fill(0);
-            content.padding -= zeros as u64;
-            filled += zeros;
-            if content.padding == 0 {
-                self.content = None;
-            }
         }
-        Ok(filled)
+        out[given..count].fill(0);
+        content.of_file -= wanted as u64;
+        content.left -= count as u64;
+        if content.left == 0 {
+            self.content = None;
+        }
+        Ok(count)
     }
 }
 

@@ -1,12 +1,13 @@
 //! An archive while it arrives and until it is extracted, in files without a name.
 
 use std::fs::File;
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
-use tar::Header;
 
-use super::{BLOCK, field, padded};
+use super::BLOCK;
+use super::parser::{ArchiveMember, MemberKind, Parsed, Parser};
 use crate::file::reserve::taken;
 use crate::file::temp::Temp;
 
@@ -17,33 +18,23 @@ const OWN_BYTES: u64 = 1 << 20;
 const OWN_FILES: usize = 64;
 
 /// A member's content in a file of its own.
-struct Own {
+struct OwnFile {
     start: u64,
-    length: u64,
+    end: u64,
     file: File,
-}
-
-/// Where in the archive the bytes that arrive are. It is only a guess at what is worth a file of
-/// its own: what was guessed wrong is read through to all the same, and the check judges later.
-enum Scan {
-    /// In a header, of which so much has been seen.
-    Header(Box<[u8; BLOCK]>, usize),
-    /// In bytes that stay in the main file, so many of them left.
-    Main(u64),
-    /// In a content of its own, so many bytes of it left, and the padding after it.
-    Own(u64, u64),
-    /// Past the end or out of step: all that follows stays in the main file.
-    Lost,
 }
 
 /// Invariant: the byte at an offset of the archive lies at the same offset of `main`, unless an
 /// entry of `own` covers it, in whose file it then lies. Entries are in order and do not overlap.
+/// `parser` is there as long as what arrives is an archive, and has taken all but the last block of
+/// its headers, of which `block` has come.
 pub struct Spool {
     main: File,
     length: u64,
-    own: Vec<Own>,
+    own: Vec<OwnFile>,
     own_dir: Option<PathBuf>,
-    scan: Scan,
+    parser: Option<Parser>,
+    block: Vec<u8>,
 }
 
 impl Spool {
@@ -55,7 +46,8 @@ impl Spool {
             length: 0,
             own: Vec::new(),
             own_dir,
-            scan: Scan::Header(Box::new([0; BLOCK]), 0),
+            parser: Some(Parser::new(u64::MAX)),
+            block: Vec::with_capacity(BLOCK),
         }
     }
 
@@ -80,140 +72,111 @@ impl Spool {
 
     /// What the contents take on disk that have a file of their own, and so need no copy.
     pub fn own_taken(&self) -> u64 {
-        self.own.iter().map(|own| taken(own.length)).sum()
+        self.own.iter().map(|own| taken(own.end - own.start)).sum()
     }
 
-    /// The file that holds exactly these bytes of the archive, if there is one.
-    pub fn own(&self, start: u64, length: u64) -> Option<&File> {
-        let own = self.own.iter().find(|own| own.start == start)?;
-        (own.length == length).then_some(&own.file)
+    /// The file that holds exactly the content of `member`, if there is one.
+    pub fn own(&self, member: &ArchiveMember) -> Option<&File> {
+        let own = self.own.iter().find(|own| own.start == member.data)?;
+        (own.end == member.data + member.stored).then_some(&own.file)
     }
 
     /// Adds bytes at the end.
-    pub fn write(&mut self, bytes: &[u8]) -> Result<(), Errno> {
-        // `bytes[unwritten..at]` belong to the main file.
-        let (mut unwritten, mut at) = (0, 0);
-        while at < bytes.len() {
-            let rest = &bytes[at..];
-            match &mut self.scan {
-                Scan::Header(block, seen) => {
-                    let count = rest.len().min(BLOCK - *seen);
-                    block[*seen..*seen + count].copy_from_slice(&rest[..count]);
-                    *seen += count;
-                    at += count;
-                    if *seen == BLOCK {
-                        let block = **block;
-                        self.scan = self.after(&block, self.length + (at - unwritten) as u64);
-                    }
-                }
-                Scan::Main(left) => {
-                    let count = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                    *left -= count as u64;
-                    at += count;
-                    if *left == 0 {
-                        self.scan = Scan::Header(Box::new([0; BLOCK]), 0);
-                    }
-                }
-                Scan::Own(left, padding) => {
-                    let count = rest.len().min(usize::try_from(*left).unwrap_or(usize::MAX));
-                    *left -= count as u64;
-                    let next = (*left == 0).then_some(*padding);
-                    self.write_main(&bytes[unwritten..at])?;
-                    self.write_own(&rest[..count])?;
-                    at += count;
-                    unwritten = at;
-                    match next {
-                        Some(0) => self.scan = Scan::Header(Box::new([0; BLOCK]), 0),
-                        Some(padding) => self.scan = Scan::Main(padding),
-                        None => {}
-                    }
-                }
-                Scan::Lost => at = bytes.len(),
+    pub fn write(&mut self, mut bytes: &[u8]) -> Result<(), Errno> {
+        while !bytes.is_empty() {
+            let length = self.length;
+            let own = self.own.last().filter(|own| length < own.end);
+            let left = own.map(|own| usize::try_from(own.end - length).unwrap_or(usize::MAX));
+            let count = left.unwrap_or_else(|| self.scan(bytes)).min(bytes.len());
+            let (now, later) = bytes.split_at(count);
+            match self
+                .own
+                .last()
+                .filter(|own| length >= own.start && length < own.end)
+            {
+                Some(own) => write_all_at(&own.file, now, length - own.start)?,
+                None => write_all_at(&self.main, now, length)?,
             }
+            self.length += count as u64;
+            bytes = later;
         }
-        self.write_main(&bytes[unwritten..])
+        Ok(())
     }
 
-    /// The file in which the byte at `at` lies, where in it, and how many lie together from there.
-    pub fn file_at(&self, at: u64) -> (&File, u64, u64) {
-        let next = self.own.partition_point(|own| own.start + own.length <= at);
-        match self.own.get(next) {
-            Some(own) if own.start <= at => {
-                (&own.file, at - own.start, own.start + own.length - at)
+    /// Looks through bytes that come next, up to a content that gets a file of its own. How many lie before that.
+    fn scan(&mut self, bytes: &[u8]) -> usize {
+        let mut at = 0;
+        while at < bytes.len() {
+            let Some(parser) = &mut self.parser else {
+                return bytes.len();
+            };
+            let rest = &bytes[at..];
+            let wanted = parser.next() + self.block.len() as u64;
+            let content = wanted.saturating_sub(self.length + at as u64);
+            if content > 0 {
+                at += rest
+                    .len()
+                    .min(usize::try_from(content).unwrap_or(usize::MAX));
+                continue;
             }
-            Some(own) => (&self.main, at, own.start - at),
-            None => (&self.main, at, u64::MAX),
+            let count = rest.len().min(BLOCK - self.block.len());
+            self.block.extend_from_slice(&rest[..count]);
+            at += count;
+            let Some(block) = self.block.first_chunk() else {
+                continue;
+            };
+            match parser.take(block) {
+                Ok(Parsed::More) => {}
+                Ok(Parsed::Member(member)) => {
+                    if self.begin_own(&member) {
+                        self.block.clear();
+                        return at;
+                    }
+                }
+                // What is wrong the check will say.
+                Ok(Parsed::End) | Err(_) => self.parser = None,
+            }
+            self.block.clear();
         }
+        at
+    }
+
+    /// Makes a file for the content of `member`, which comes next, if it is worth one.
+    fn begin_own(&mut self, member: &ArchiveMember) -> bool {
+        let plain = member.kind == MemberKind::File && member.sparse.is_none();
+        if !plain || member.stored < OWN_BYTES || self.own.len() >= OWN_FILES {
+            return false;
+        }
+        let Some(Ok(file)) = self.own_dir.as_ref().map(|dir| Temp::unlinked(&[dir])) else {
+            return false;
+        };
+        let (start, end) = (member.data, member.data + member.stored);
+        self.own.push(OwnFile { start, end, file });
+        true
     }
 
     /// Reads bytes of the archive, as many as lie together; 0 at its end.
     pub fn read_at(&self, out: &mut [u8], at: u64) -> Result<usize, Errno> {
-        let (file, from, room) = self.file_at(at);
-        let room = out.len().min(usize::try_from(room).unwrap_or(usize::MAX));
-        loop {
-            match rustix::io::pread(file, &mut out[..room], from) {
-                Err(Errno::INTR) => {}
-                other => return other,
-            }
-        }
-    }
-
-    /// What follows a header that ends at `end`.
-    fn after(&mut self, block: &[u8; BLOCK], end: u64) -> Scan {
-        let fields = Header::from_byte_slice(block).as_old();
-        let size = field::number(&fields.size).ok().flatten();
-        let size = size.and_then(|size| u64::try_from(size).ok());
-        let whole = size.and_then(padded);
-        let (Some(size), Some(whole)) = (size, whole) else {
-            return Scan::Lost;
+        let next = self.own.partition_point(|own| own.end <= at);
+        let (file, from, room) = match self.own.get(next) {
+            Some(own) if own.start <= at => (&own.file, at - own.start, own.end - at),
+            Some(own) => (&self.main, at, own.start - at),
+            None => (&self.main, at, u64::MAX),
         };
-        if !field::checksum_fits(block, &fields.cksum) {
-            return Scan::Lost;
-        }
-        let is_file = matches!(fields.linkflag[0], b'0' | b'\0');
-        if is_file
-            && size >= OWN_BYTES
-            && self.own.len() < OWN_FILES
-            && let Some(dir) = &self.own_dir
-            && let Ok(file) = Temp::unlinked(&[dir])
-        {
-            self.own.push(Own {
-                start: end,
-                length: size,
-                file,
-            });
-            return Scan::Own(size, whole - size);
-        }
-        match whole {
-            0 => Scan::Header(Box::new([0; BLOCK]), 0),
-            whole => Scan::Main(whole),
-        }
-    }
-
-    fn write_main(&mut self, bytes: &[u8]) -> Result<(), Errno> {
-        write_all_at(&self.main, bytes, self.length)?;
-        self.length += bytes.len() as u64;
-        Ok(())
-    }
-
-    fn write_own(&mut self, bytes: &[u8]) -> Result<(), Errno> {
-        let own = self.own.last().ok_or(Errno::BADF)?;
-        write_all_at(&own.file, bytes, self.length - own.start)?;
-        self.length += bytes.len() as u64;
-        Ok(())
+        let room = out.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut out[..room], from))
     }
 }
 
-fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
+/// Writes all of `bytes` at an offset.
+pub fn write_all_at(file: impl AsFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
     while !bytes.is_empty() {
-        match rustix::io::pwrite(file, bytes, at) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(count) => {
+        match rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, bytes, at))? {
+            0 => return Err(Errno::IO),
+            count => {
                 bytes = &bytes[count..];
                 at += count as u64;
             }
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
         }
     }
     Ok(())
@@ -280,10 +243,8 @@ mod tests {
                 );
             }
             let second = &spool.own[0];
-            assert!(spool.own(second.start, second.length).is_some());
-            assert!(spool.own(second.start, second.length - 1).is_none());
-            assert_eq!(spool.file_at(second.start - 1).2, 1);
-            assert_eq!(spool.file_at(second.start).1, 0);
+            let mut parts = [0; 2];
+            assert_eq!(spool.read_at(&mut parts, second.start - 1), Ok(1));
         }
     }
 

@@ -14,40 +14,27 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use super::names::Names;
 use crate::file::failure::{CANCELLED, Failure, NOT_DIRECTORY, OVER_LIMIT, shown, shown_bytes};
 
 /// Directories that stay open on the way down. Those above are reopened on the way up.
 const OPEN: usize = 64;
+
+/// How much is read of a directory at a time, in bytes.
+const LISTING: usize = 32 << 10;
+
+/// So many names are read between two looks at whether anybody still wants them.
+const LOOK_EVERY: usize = 4096;
 
 const DIR_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
-/// What a walk is for, and how many names at most it may come upon.
-#[derive(Clone, Copy)]
-pub enum Purpose {
-    /// Members are looked at.
-    Measuring {
-        /// Most names.
-        names: u64,
-    },
-    /// Files are opened: what is known of them is then of what is read.
-    Packing {
-        /// Most names.
-        names: u64,
-    },
-}
-
 const FILE_FLAGS: OFlags = OFlags::RDONLY
     .union(OFlags::NOFOLLOW)
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::CLOEXEC);
-
-/// So many names are read between two looks at whether anybody still wants them.
-const LOOK_EVERY: usize = 4096;
 
 /// A member that was found.
 pub struct Found {
@@ -59,44 +46,42 @@ pub struct Found {
     pub file: Option<File>,
 }
 
-/// How much is read of a directory at a time, in bytes.
-const LISTING: usize = 32 << 10;
+/// A name with a slash at its end if it is a directory, so that names sort as those of members do;
+/// and the kind, if the directory says it.
+type Listed = (Vec<u8>, FileType);
 
 /// Invariant: `names` are those still to be visited, the next one last. `fd` is open for the
-/// deepest [`OPEN`] frames. `above` is the length of the path that leads here.
+/// deepest [`OPEN`] frames. `length` is that of the path that leads here, its slash included.
 struct Frame {
     fd: Option<OwnedFd>,
     identity: (u64, u64),
-    names: Names,
-    above: usize,
+    names: Vec<Listed>,
+    length: usize,
 }
 
 /// A walk. What vanishes meanwhile is passed over, as are sockets, fifos and devices.
 ///
-/// Invariant: from a member's finding until the next one is looked for, its name begins at `own` in
-/// `path`.
-pub struct Walk {
+/// Invariant: `room` is how many more names may be come upon of the `limit` that are allowed.
+pub struct TreeWalk {
     root: String,
     frames: Vec<Frame>,
     path: Vec<u8>,
-    own: usize,
-    listing: Vec<u8>,
     may_read_all: bool,
     opening: bool,
-    /// Names that may still be come upon.
+    limit: u64,
     room: u64,
-    names: u64,
-    over: bool,
     cancelled: Arc<AtomicBool>,
 }
 
-impl Walk {
-    /// Opens the directory that `path` leads to, and gives what is known of it.
+impl TreeWalk {
+    /// Opens the directory that `path` leads to, and gives what is known of it. Above `limit` names the walk fails. With
+    /// `opening` files are opened, so that what is known of them is of what is read.
     pub fn open(
         path: &Path,
         cancelled: &Arc<AtomicBool>,
-        purpose: Purpose,
-    ) -> Result<(Self, Found), Failure> {
+        opening: bool,
+        limit: u64,
+    ) -> Result<(Self, Stat), Failure> {
         let failed = |errno| Failure::of("read the directory", path, errno);
         let found = stat(path).map_err(failed)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::Directory {
@@ -105,67 +90,46 @@ impl Walk {
         }
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let fd = open(path, flags, Mode::empty()).map_err(failed)?;
-        let found = Found {
-            stat: fstat(&fd).map_err(failed)?,
-            kind: FileType::Directory,
-            file: None,
-        };
-        let (opening, names) = match purpose {
-            Purpose::Measuring { names } => (false, names),
-            Purpose::Packing { names } => (true, names),
-        };
+        let stat = fstat(&fd).map_err(failed)?;
         let mut walk = Self {
             root: shown(path),
             frames: Vec::new(),
             path: Vec::new(),
-            own: 0,
-            listing: Vec::with_capacity(LISTING),
             may_read_all: rustix::process::geteuid().is_root(),
             opening,
+            limit,
             // The root is a member, but no name.
-            room: names.saturating_sub(1),
-            names,
-            over: false,
+            room: limit.saturating_sub(1),
             cancelled: Arc::clone(cancelled),
         };
-        let entered = walk.enter(fd, &found.stat, 0);
-        entered.map_err(|errno| walk.over().unwrap_or_else(|| failed(errno)))?;
-        Ok((walk, found))
+        walk.enter(fd, &stat)?;
+        Ok((walk, stat))
     }
 
-    /// The next member. Its path is [`Walk::path`] until the next call.
+    /// The next member. Its path is [`TreeWalk::path`] until the next call.
     pub fn next_member(&mut self) -> Result<Option<Found>, Failure> {
         loop {
-            if self.cancelled.load(Ordering::Relaxed) {
-                return Err(Failure::new(CANCELLED, "Cannot pack on: nobody wants it"));
-            }
+            self.check_wanted()?;
             let Some(frame) = self.frames.last_mut() else {
                 return Ok(None);
             };
-            let above = frame.above;
             let Some((name, kind)) = frame.names.pop() else {
                 self.leave()?;
                 continue;
             };
-            self.path.truncate(above);
-            if self.path.len() < above {
-                self.path.push(b'/');
-            }
-            self.own = self.path.len();
-            self.path.extend_from_slice(name);
+            self.path.truncate(frame.length);
+            self.path
+                .extend_from_slice(name.strip_suffix(b"/").unwrap_or(&name));
             // It may be something else than when it was listed: then that is what it is.
             for kind in [kind, FileType::Unknown] {
-                match self.visit(kind) {
-                    Ok(Some(found)) => return Ok(Some(found)),
-                    Ok(None) => {}
-                    Err(Errno::NOENT) => break,
-                    Err(errno) => return Err(self.failed(errno)),
+                if let Some(found) = self.visit(kind)? {
+                    return Ok(Some(found));
                 }
             }
         }
     }
 
-    /// Path of the member that was found last, relative to the root, without a slash at its end.
+    /// Path of the member that was found last, relative to the root, with a slash at its end if it is a directory.
     pub fn path(&self) -> &[u8] {
         &self.path
     }
@@ -175,9 +139,9 @@ impl Walk {
         if self.may_read_all {
             return Ok(());
         }
-        let access = self
-            .dir()
-            .and_then(|dir| accessat(dir, self.name(), Access::READ_OK, AtFlags::EACCESS));
+        let place = self.place();
+        let access =
+            place.and_then(|(dir, name)| accessat(dir, name, Access::READ_OK, AtFlags::EACCESS));
         match access {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(self.failed(errno)),
@@ -186,10 +150,8 @@ impl Walk {
 
     /// Target of the symlink that was found last; none if it has vanished or is no symlink by now.
     pub fn link_target(&self) -> Result<Option<Vec<u8>>, Failure> {
-        let target = self
-            .dir()
-            .and_then(|dir| readlinkat(dir, self.name(), Vec::new()));
-        match target {
+        let place = self.place();
+        match place.and_then(|(dir, name)| readlinkat(dir, name, Vec::new())) {
             Ok(target) => Ok(Some(target.into_bytes())),
             Err(Errno::NOENT | Errno::INVAL) => Ok(None),
             Err(errno) => Err(self.failed(errno)),
@@ -198,114 +160,73 @@ impl Walk {
 
     /// A failure with the member that was found last.
     pub fn failed(&self, errno: Errno) -> Failure {
-        let (root, member) = (&self.root, shown_bytes(&self.path));
-        self.over().unwrap_or_else(|| {
-            Failure::new(
-                errno.raw_os_error(),
-                format!("Cannot pack {root}: cannot read {member}"),
-            )
-        })
+        let member = shown_bytes(if self.path.is_empty() {
+            b"./"
+        } else {
+            &self.path
+        });
+        let text = format!("Cannot pack {}: cannot read {member}", self.root);
+        Failure::new(errno.raw_os_error(), text)
     }
 
-    fn over(&self) -> Option<Failure> {
-        let names = self.over.then_some(self.names)?;
-        let text = format!(
-            "Cannot pack {}: it has more than {names} members",
-            self.root
-        );
-        Some(Failure::new(OVER_LIMIT, text))
+    fn check_wanted(&self) -> Result<(), Failure> {
+        match self.cancelled.load(Ordering::Relaxed) {
+            true => Err(Failure::new(CANCELLED, "Cannot pack on: nobody wants it")),
+            false => Ok(()),
+        }
     }
 
-    fn name(&self) -> &OsStr {
-        OsStr::from_bytes(self.path.get(self.own..).unwrap_or_default())
+    /// The directory that is being walked through, and a name in it: that of the member that was found last, unless that
+    /// is a directory.
+    fn place(&self) -> Result<(BorrowedFd<'_>, &OsStr), Errno> {
+        let frame = self.frames.last().ok_or(Errno::BADF)?;
+        let dir = frame.fd.as_ref().ok_or(Errno::BADF)?.as_fd();
+        let name = self.path.get(frame.length..).unwrap_or_default();
+        Ok((dir, OsStr::from_bytes(name)))
     }
 
-    /// The directory of the member that was found last: above the frame that a directory opened.
-    /// Only the deepest frames are asked for, and those are open.
-    fn dir(&self) -> Result<BorrowedFd<'_>, Errno> {
-        let frame = self
-            .frames
-            .iter()
-            .rev()
-            .find(|frame| frame.above <= self.own);
-        let fd = frame.and_then(|frame| frame.fd.as_ref());
-        fd.map(|fd| fd.as_fd()).ok_or(Errno::BADF)
+    /// Looks at the name that `path` ends with as something of this kind; none if it is something else.
+    fn visit(&mut self, kind: FileType) -> Result<Option<Found>, Failure> {
+        let (stat, fd) = match self.look(kind) {
+            Ok(found) => found,
+            // It has vanished, or is something else by now.
+            Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => return Ok(None),
+            Err(errno) => return Err(self.failed(errno)),
+        };
+        let kind = FileType::from_raw_mode(stat.st_mode);
+        let file = match (kind, fd) {
+            (FileType::Directory, Some(fd)) => {
+                self.path.push(b'/');
+                self.enter(fd, &stat)?;
+                None
+            }
+            (FileType::RegularFile, Some(fd)) => Some(File::from(fd)),
+            (FileType::RegularFile, None) if !self.opening => None,
+            (FileType::Symlink, None) => None,
+            _ => return Ok(None),
+        };
+        Ok(Some(Found { stat, kind, file }))
     }
 
-    fn visit(&mut self, kind: FileType) -> Result<Option<Found>, Errno> {
-        let look = || statat(self.dir()?, self.name(), AtFlags::SYMLINK_NOFOLLOW);
+    fn look(&self, kind: FileType) -> Result<(Stat, Option<OwnedFd>), Errno> {
+        let (dir, name) = self.place()?;
+        let look = || statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
         let kind = match kind {
             FileType::Unknown => FileType::from_raw_mode(look()?.st_mode),
             known => known,
         };
-        let open = |flags| match openat(self.dir()?, self.name(), flags, Mode::empty()) {
-            // It is something else by now.
-            Err(Errno::NOTDIR | Errno::LOOP | Errno::NXIO) => Ok(None),
-            other => other.map(Some),
+        let flags = match kind {
+            FileType::Directory => DIR_FLAGS,
+            FileType::RegularFile if self.opening => FILE_FLAGS,
+            _ => return Ok((look()?, None)),
         };
-        let (stat, file) = match kind {
-            FileType::Directory => {
-                let Some(fd) = open(DIR_FLAGS)? else {
-                    return Ok(None);
-                };
-                let stat = fstat(&fd)?;
-                let below = self.path.len() + 1;
-                self.enter(fd, &stat, below)?;
-                (stat, None)
-            }
-            FileType::RegularFile if self.opening => {
-                let Some(fd) = open(FILE_FLAGS)? else {
-                    return Ok(None);
-                };
-                (fstat(&fd)?, Some(File::from(fd)))
-            }
-            _ => (look()?, None),
-        };
-        let found = FileType::from_raw_mode(stat.st_mode);
-        let wanted = matches!(
-            found,
-            FileType::RegularFile | FileType::Symlink | FileType::Directory
-        );
-        Ok((wanted && found == kind).then_some(Found { stat, kind, file }))
+        let fd = openat(dir, name, flags, Mode::empty())?;
+        Ok((fstat(&fd)?, Some(fd)))
     }
 
-    /// Lists a directory and makes it the one that is visited next.
-    fn enter(&mut self, fd: OwnedFd, stat: &Stat, above: usize) -> Result<(), Errno> {
-        let mut names = Names::default();
-        let mut entries = RawDir::new(&fd, self.listing.spare_capacity_mut());
-        while let Some(entry) = entries.next() {
-            let entry = entry?;
-            let name = entry.file_name();
-            if name == c"." || name == c".." {
-                continue;
-            }
-            let kind = match entry.file_type() {
-                FileType::Unknown => statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW)
-                    .map_or(FileType::Unknown, |stat| {
-                        FileType::from_raw_mode(stat.st_mode)
-                    }),
-                known => known,
-            };
-            let wanted = matches!(
-                kind,
-                FileType::Directory | FileType::RegularFile | FileType::Symlink | FileType::Unknown
-            );
-            if !wanted {
-                continue;
-            }
-            // Before it is kept: a directory may have any number of names.
-            let room = self.room.checked_sub(1);
-            self.room = room.ok_or_else(|| {
-                self.over = true;
-                Errno::OVERFLOW
-            })?;
-            names.push(name.to_bytes(), kind);
-            let count = names.count();
-            if count % LOOK_EVERY == 0 && self.cancelled.load(Ordering::Relaxed) {
-                return Err(Errno::CANCELED);
-            }
-        }
-        names.sort();
+    /// Lists a directory, to which `path` leads, and makes it the one that is walked through next.
+    fn enter(&mut self, fd: OwnedFd, stat: &Stat) -> Result<(), Failure> {
+        let names = self.list(&fd)?;
         if let Some(at) = self.frames.len().checked_sub(OPEN) {
             self.frames[at].fd = None;
         }
@@ -313,9 +234,49 @@ impl Walk {
             fd: Some(fd),
             identity: (stat.st_dev, stat.st_ino),
             names,
-            above,
+            length: self.path.len(),
         });
         Ok(())
+    }
+
+    fn list(&mut self, fd: &OwnedFd) -> Result<Vec<Listed>, Failure> {
+        let mut names = Vec::new();
+        let mut listing = Vec::with_capacity(LISTING);
+        let mut entries = RawDir::new(fd, listing.spare_capacity_mut());
+        while let Some(entry) = entries.next() {
+            let entry = entry.map_err(|errno| self.failed(errno))?;
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            let kind = match entry.file_type() {
+                FileType::Unknown => statat(fd, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |stat| {
+                        FileType::from_raw_mode(stat.st_mode)
+                    }),
+                known => known,
+            };
+            let slash = match kind {
+                FileType::Directory => &b"/"[..],
+                FileType::RegularFile | FileType::Symlink | FileType::Unknown => b"",
+                _ => continue,
+            };
+            // Before it is kept: a directory may have any number of names.
+            self.room = self.room.checked_sub(1).ok_or_else(|| {
+                let (root, limit) = (&self.root, self.limit);
+                let text = format!("Cannot pack {root}: it has more than {limit} members");
+                Failure::new(OVER_LIMIT, text)
+            })?;
+            names.push(([name.to_bytes(), slash].concat(), kind));
+            if names.len() % LOOK_EVERY == 0 {
+                self.check_wanted()?;
+            }
+        }
+        // Whoever only measures needs no order.
+        if self.opening {
+            names.sort_unstable_by(|(one, _), (other, _)| other.cmp(one));
+        }
+        Ok(names)
     }
 
     /// Goes back to the directory above, which is reopened if it was too far up to stay open.
@@ -324,26 +285,27 @@ impl Walk {
         let (Some(left), Some(frame)) = (left, self.frames.last_mut()) else {
             return Ok(());
         };
-        self.path.truncate(left.above.saturating_sub(1));
         if frame.fd.is_some() {
             return Ok(());
         }
-        let below = left.fd.ok_or(Errno::BADF);
-        let above = below.and_then(|fd| openat(fd, "..", DIR_FLAGS, Mode::empty()));
-        let above = above.and_then(|fd| {
-            let stat = fstat(&fd)?;
+        let identity = frame.identity;
+        let reopen = |below: OwnedFd| {
+            let above = openat(below, "..", DIR_FLAGS, Mode::empty())?;
+            let stat = fstat(&above)?;
             // It was moved meanwhile: what is above it now is none of this tree's.
-            ((stat.st_dev, stat.st_ino) == frame.identity)
-                .then_some(fd)
-                .ok_or(Errno::STALE)
-        });
-        match above {
-            Ok(fd) => {
-                frame.fd = Some(fd);
-                Ok(())
+            match (stat.st_dev, stat.st_ino) == identity {
+                true => Ok(above),
+                false => Err(Errno::STALE),
             }
-            Err(errno) => Err(self.failed(errno)),
+        };
+        match left.fd.ok_or(Errno::BADF).and_then(reopen) {
+            Ok(above) => frame.fd = Some(above),
+            Err(errno) => {
+                self.path.truncate(left.length);
+                return Err(self.failed(errno));
+            }
         }
+        Ok(())
     }
 }
 
@@ -362,8 +324,7 @@ mod tests {
         create_dir(at("dir")).unwrap();
         std::os::unix::fs::symlink("file", at("link")).unwrap();
         let cancelled = Arc::default();
-        let purpose = Purpose::Packing { names: 9 };
-        let (mut walk, _) = Walk::open(dir.path(), &cancelled, purpose).unwrap();
+        let (mut walk, _) = TreeWalk::open(dir.path(), &cancelled, true, 9).unwrap();
         remove_file(at("file")).unwrap();
         std::os::unix::fs::symlink("link", at("file")).unwrap();
         remove_file(at("gone")).unwrap();
@@ -379,7 +340,7 @@ mod tests {
         let wanted = [
             (b"dir".to_vec(), FileType::RegularFile),
             (b"file".to_vec(), FileType::Symlink),
-            (b"link".to_vec(), FileType::Directory),
+            (b"link/".to_vec(), FileType::Directory),
             (b"link/within".to_vec(), FileType::RegularFile),
         ];
         assert_eq!(found, wanted);
