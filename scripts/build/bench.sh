@@ -22,10 +22,8 @@ ensure_openssh() {
     say "OpenSSH could not be installed: it is not compared"
 }
 
-# So is the tunnel with websockify, and for it the two ends of a tunnel are needed.
-ensure_tunnel_bench() {
-  "$cargo" build --release --locked --quiet --example tunnel_bench --manifest-path native/Cargo.toml \
-    --target-dir target >&2 || die "the two ends of the tunnel's bench did not build"
+# So is the tunnel with websockify.
+ensure_websockify() {
   if command -v websockify >/dev/null; then return; fi
   if ! command -v apt-get >/dev/null || [ "$(id -u)" -ne 0 ]; then
     say "websockify is not installed, and only root can install it with apt-get: it is not compared"
@@ -40,7 +38,7 @@ command_bench() {
   set_up
   build_driver
   ensure_openssh
-  if [[ " $* " = *" --only tunnel "* ]]; then ensure_tunnel_bench; fi
+  if [[ " $* " = *" --only tunnel "* ]]; then ensure_websockify; fi
   exec "$driver" bench "$root" "$@"
 }
 

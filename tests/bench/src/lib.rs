@@ -3,7 +3,7 @@
 //! Map:
 //! - `http`, `sse`  as much of each as the daemon's answers need
 //! - `client`, `daemon`  one caller; one daemon process, its memory and descriptors
-//! - `transfer`  bodies of megabytes
+//! - `transfer`, `tunnel`  bodies of megabytes; both ends of a tunnel
 //! - `limit`, `ssh`, `nginx`  what is compared with: the kernel alone, OpenSSH, nginx
 //! - `bench`  the measurements; `figures`, `report`  what becomes of them
 //! - `soak`  commands of mixed kinds whose every output and exit is compared
@@ -21,6 +21,7 @@ pub mod soak;
 pub mod sse;
 pub mod ssh;
 pub mod transfer;
+pub mod tunnel;
 
 /// Whatever went wrong, in words.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,8 +1,7 @@
 //! The tunnel, against bare TCP to the same echo, sink and source, `ssh -L` and websockify.
 
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +11,8 @@ use crate::Outcome;
 use crate::daemon::{Daemon, TOKEN};
 use crate::figures::{Goal, Line, Unit};
 use crate::ssh::{self, Ssh};
+use crate::tunnel::client::{self, Metric, Speech};
+use crate::tunnel::guest;
 
 /// Sent and received each time, in bytes.
 const BYTES: usize = 256 << 20;
@@ -20,8 +21,8 @@ const BYTES: usize = 256 << 20;
 const SEED: &str = "ERERERERERERERERERERERERERERERERERERERERERE=";
 const CALLER: &str = "D6poTtKIZ7l/Smot7l34zpdOdrcBjj8iocTPJnhXDyA=";
 
-/// What is measured, as `tunnel_bench` calls it.
-const METRICS: [&str; 3] = ["rtt", "up", "down"];
+/// What is measured, in the order of the guest's ports.
+const METRICS: [Metric; 3] = [Metric::RoundTrip, Metric::Up, Metric::Down];
 
 /// A child that ends with us.
 struct Ending(Child);
@@ -30,47 +31,6 @@ impl Drop for Ending {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
-    }
-}
-
-/// The measuring program, and the ports of what it serves in the order of [`METRICS`].
-struct Guest {
-    program: PathBuf,
-    ports: [u16; 3],
-    _serving: Ending,
-}
-
-impl Guest {
-    fn start(root: &Path) -> Outcome<Self> {
-        let program = root.join("target/release/examples/tunnel_bench");
-        let mut child = Command::new(&program)
-            .arg("serve")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let output = child.stdout.take().ok_or("a guest without an output")?;
-        let serving = Ending(child);
-        let mut line = String::new();
-        BufReader::new(output).read_line(&mut line)?;
-        let ports: Vec<u16> = line.split_whitespace().flat_map(str::parse).collect();
-        Ok(Self {
-            program,
-            ports: ports.try_into().map_err(|_| "a guest without ports")?,
-            _serving: serving,
-        })
-    }
-
-    /// Microseconds or megabytes a second. `kind` is `tcp`, `ws` or `noise`; `rest` path and token.
-    fn measure(&self, kind: &str, metric: usize, at: SocketAddr, rest: &[&str]) -> Outcome<f64> {
-        let output = Command::new(&self.program)
-            .args([kind, METRICS[metric], &BYTES.to_string(), &at.to_string()])
-            .args(rest)
-            .stderr(Stdio::inherit())
-            .output()?;
-        if !output.status.success() {
-            return Err(format!("measuring {} by {kind} failed", METRICS[metric]).into());
-        }
-        Ok(String::from_utf8(output.stdout)?.trim().parse()?)
     }
 }
 
@@ -83,9 +43,9 @@ fn free_port() -> Outcome<u16> {
 }
 
 /// A port of `ssh`'s for each of the guest's.
-fn forwarded(ssh: &Ssh, guest: &Guest) -> Outcome<[u16; 3]> {
+fn forwarded(ssh: &Ssh, guest: [u16; 3]) -> Outcome<[u16; 3]> {
     let mut ports = [0; 3];
-    for (port, to) in ports.iter_mut().zip(guest.ports) {
+    for (port, to) in ports.iter_mut().zip(guest) {
         *port = free_port()?;
         ssh.forward(*port, to)?;
     }
@@ -93,9 +53,9 @@ fn forwarded(ssh: &Ssh, guest: &Guest) -> Outcome<[u16; 3]> {
 }
 
 /// websockify in front of each of the guest's ports; `None` where it is not installed.
-fn websockify(guest: &Guest) -> Outcome<Option<([u16; 3], Vec<Ending>)>> {
+fn websockify(guest: [u16; 3]) -> Outcome<Option<([u16; 3], Vec<Ending>)>> {
     let (mut ports, mut children) = ([0; 3], Vec::new());
-    for (port, to) in ports.iter_mut().zip(guest.ports) {
+    for (port, to) in ports.iter_mut().zip(guest) {
         *port = free_port()?;
         let started = Command::new("websockify")
             .args([format!("127.0.0.1:{port}"), format!("127.0.0.1:{to}")])
@@ -119,7 +79,7 @@ fn websockify(guest: &Guest) -> Outcome<Option<([u16; 3], Vec<Ending>)>> {
 
 /// Measures all lines of the tunnel. `scratch` is a directory for what OpenSSH needs.
 pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
-    let guest = Guest::start(root)?;
+    let guest = guest::serve()?;
     let daemon = Daemon::launch(root, &[])?;
     let hook = format!(
         "{{\"runHookPayload\":\"{{\\\"agent_token\\\":\\\"{TOKEN}\\\",\\\"identity_seed\\\":\
@@ -128,8 +88,8 @@ pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
     let hooks = "/platform/runtime/v1/run";
     daemon.client()?.expect("POST", hooks, Some(&hook))?;
     let ssh = ssh::start(&scratch.join("ssh"))?;
-    let by_ssh = ssh.as_ref().map(|ssh| forwarded(ssh, &guest)).transpose()?;
-    let websockify = websockify(&guest)?;
+    let by_ssh = ssh.as_ref().map(|ssh| forwarded(ssh, guest)).transpose()?;
+    let websockify = websockify(guest)?;
     if by_ssh.is_none() {
         say("OpenSSH is not installed: its column stays empty");
     }
@@ -149,30 +109,24 @@ pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
         Line::new("identity: 256 MiB down", rate, Goal::RatioAtLeast(0.5)),
     ];
     for round in 0..rounds {
-        for metric in 0..METRICS.len() {
-            let port = guest.ports[metric];
-            let (plain, proven) = (&mut plain[metric], &mut proven[metric]);
-            plain
-                .limit
-                .push(guest.measure("tcp", metric, local(port), &[])?);
+        for (index, metric) in METRICS.into_iter().enumerate() {
+            let port = guest[index];
+            let measure = |speech, at| client::run(speech, metric, BYTES, at);
+            let (plain, proven) = (&mut plain[index], &mut proven[index]);
+            plain.limit.push(measure(Speech::Tcp, local(port))?);
             let path = format!("/v1/tcp?port={port}");
-            let ours = guest.measure("ws", metric, daemon.address, &[&path, TOKEN])?;
+            let ours = measure(Speech::Ws(&path, TOKEN), daemon.address)?;
             plain.ours.push(ours);
             proven.limit.push(ours);
             let path = format!("{path}&identity=1");
-            proven
-                .ours
-                .push(guest.measure("noise", metric, daemon.address, &[&path, TOKEN])?);
+            let ours = measure(Speech::Noise(&path, TOKEN), daemon.address)?;
+            proven.ours.push(ours);
             if let Some(ports) = by_ssh {
-                plain
-                    .ssh
-                    .push(guest.measure("tcp", metric, local(ports[metric]), &[])?);
+                plain.ssh.push(measure(Speech::Tcp, local(ports[index]))?);
             }
             if let Some((ports, _)) = &websockify {
-                let at = local(ports[metric]);
-                plain
-                    .websockify
-                    .push(guest.measure("ws", metric, at, &["/", "none"])?);
+                let ours = measure(Speech::Ws("/", "none"), local(ports[index]))?;
+                plain.websockify.push(ours);
             }
         }
         say(&format!("tunnel, round {} of {rounds}", round + 1));

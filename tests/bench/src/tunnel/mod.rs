@@ -1,0 +1,4 @@
+//! The two ends of a tunnel.
+
+pub mod client;
+pub mod guest;
