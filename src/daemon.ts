@@ -156,7 +156,7 @@ export class Daemon {
           procs: () => registry.procs(),
           log,
         }),
-        ...tunnelRoutes({ tunnels, versionHeader }),
+        ...tunnelRoutes(tunnels),
       },
     });
     const quiet = this.#quiet = new Quiet({
@@ -243,6 +243,8 @@ export class Daemon {
     try {
       this.#registry.drain();
       this.#core.drain();
+      // Deno's server ends its WebSockets by itself when it stops accepting.
+      const tunnels = this.#tunnels.close();
       // Deno's graceful end makes the bodies unreadable that are still arriving (denoland/deno#36809).
       const closed = within(this.#drainMs, this.#router.bodiesRead(), undefined)
         .then(() => this.#listener.close());
@@ -254,7 +256,7 @@ export class Daemon {
       await within(FLUSH_MS, this.#router.idle(), undefined);
       this.#streams.close();
       this.#files.transfers.close();
-      await within(FLUSH_MS, this.#tunnels.close(), undefined);
+      await within(FLUSH_MS, tunnels, undefined);
       await within(FLUSH_MS, this.#router.idle(), undefined);
       // Connections without a request end too, but for those that will not: half-sent ones.
       await within(LAST_MS, closed, undefined);

@@ -9,10 +9,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-use crate::caller::Held;
 use crate::clock::span_ns;
+use crate::connections::Connections;
 use crate::file::transfers::Transfers;
 use crate::jobs::Jobs;
+use crate::noise::Sessions;
 use crate::process::context::{Command, Context, Mailbox, Spans};
 use crate::process::exec::{Exec, Table};
 use crate::process::log::{LAG_BYTES, Log, Sizes};
@@ -22,7 +23,6 @@ use crate::process::spawner::{self, SpawnContext, Spawner};
 use crate::process::store::Store;
 use crate::process::{reap, spooler, supervisor};
 use crate::self_protection;
-use crate::tunnel::engine::Tunnels;
 use crate::wake::{Kind, Outbox, Wake};
 
 /// What the core is opened with.
@@ -64,10 +64,10 @@ pub struct Core {
     pub jobs: Jobs,
     /// Files and trees on their way.
     pub transfers: Transfers,
-    /// Callers' connections that were found.
-    pub callers: Held,
-    /// WebSockets relayed to ports of the guest.
-    pub tunnels: Tunnels,
+    /// Connections that are watched.
+    pub connections: Connections,
+    /// Those who proved who they are.
+    pub noise: Sessions,
     store: Arc<Store>,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     tables: Mutex<HashMap<u32, Vec<u8>>>,
@@ -119,7 +119,7 @@ impl Core {
         .map_err(of_thread)?;
         let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
         let transfers = Transfers::new(Arc::clone(&wake));
-        let tunnels = Tunnels::new(Arc::clone(&wake));
+        let connections = Connections::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();
         Ok(Self {
             wake,
@@ -129,8 +129,8 @@ impl Core {
             scans,
             jobs,
             transfers,
-            callers: Held::default(),
-            tunnels,
+            connections,
+            noise: Sessions::default(),
             store,
             streams,
             tables,
@@ -211,7 +211,7 @@ impl Core {
     /// Ends the reactor and the parked call. Children go on; nobody watches them any more.
     pub fn close(&self) {
         self.send(Command::Stop);
-        self.tunnels.stop();
+        self.connections.close();
         self.store.close();
         self.wake.close();
     }

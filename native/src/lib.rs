@@ -11,29 +11,25 @@
 //! - `process`  commands: started, their output kept, their groups ended, by one supervising thread
 //! - `reactor`  what an event loop is made of: an epoll set and timers
 //! - `self_protection`  limits that the daemon takes for itself
-//! - `caller`   a caller's connection, found among the process's own
-//! - `socket`   what is asked of a connection
 //! - `file`, `tar`  files and trees on their way in and out
 //! - `identity` what a snapshot's clones would share, made anew
-//! - `tunnel`   a WebSocket relayed to a TCP port of the guest, and who may
-//! - `scrub`    secrets that functions leave behind
+//! - `noise`    who may have a tunnel, and the messages of those who proved it
+//! - `connections`  a look at this process's own TCP connections
 //! - `disk`, `jobs`, `clock`, `stderr`  free space, slow calls, time, the log
 
 pub mod abi;
-pub mod caller;
 pub mod clock;
+pub mod connections;
 pub mod core;
 pub mod disk;
 mod exports;
 pub mod file;
 pub mod identity;
 pub mod jobs;
+pub mod noise;
 pub mod process;
 pub mod reactor;
-pub mod scrub;
 pub mod self_protection;
-pub mod socket;
 pub mod stderr;
 pub mod tar;
-pub mod tunnel;
 pub mod wake;

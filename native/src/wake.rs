@@ -18,6 +18,8 @@ pub enum Kind {
     Orphans = 4,
     /// Captured output could not be spooled and stays in memory; `token` is the errno.
     SpoolFailed = 5,
+    /// The state of watched connection `token` has changed, or it is gone.
+    Connection = 6,
 }
 
 /// One event as it lies in the caller's buffer.

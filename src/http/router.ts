@@ -115,8 +115,7 @@ export function createRouter(options: RouterOptions): Router {
       const answered = answer(request, info);
       if (arriving) withBody.enter(answered);
       const response = await answered;
-      // The head of an upgrade has been sent, with the version in it, and the server wants this very response back.
-      if (response.status === 101) return response;
+      if (response.status === 101) return finish(response, false);
       const close = leaveBody(request, limits.max_drain_bytes);
       return finish(response, close || options.draining?.() === true);
     },

@@ -1,38 +1,38 @@
 import { NativeError } from "./status.ts";
-import { CALLER_SYMBOLS } from "./symbols/caller.ts";
+import { CONNECTION_SYMBOLS } from "./symbols/connections.ts";
 import { CORE_SYMBOLS } from "./symbols/core.ts";
 import { EXEC_SYMBOLS } from "./symbols/exec.ts";
 import { FILE_SYMBOLS } from "./symbols/files.ts";
 import { IDENTITY_SYMBOLS } from "./symbols/identity.ts";
+import { NOISE_SYMBOLS } from "./symbols/noise.ts";
 import { STREAM_SYMBOLS } from "./symbols/stream.ts";
 import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
-import { TUNNEL_SYMBOLS } from "./symbols/tunnel.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
-export const ABI_VERSION = 5;
+export const ABI_VERSION = 6;
 
 /** Every function of the library. */
 export const SYMBOLS: Tables = {
-  ...CALLER_SYMBOLS,
+  ...CONNECTION_SYMBOLS,
   ...CORE_SYMBOLS,
   ...EXEC_SYMBOLS,
   ...FILE_SYMBOLS,
   ...IDENTITY_SYMBOLS,
+  ...NOISE_SYMBOLS,
   ...STREAM_SYMBOLS,
   ...SYSTEM_SYMBOLS,
-  ...TUNNEL_SYMBOLS,
 };
 
 /** The tables of all functions, one after the other. */
 export type Tables =
-  & typeof CALLER_SYMBOLS
+  & typeof CONNECTION_SYMBOLS
   & typeof CORE_SYMBOLS
   & typeof EXEC_SYMBOLS
   & typeof FILE_SYMBOLS
   & typeof IDENTITY_SYMBOLS
+  & typeof NOISE_SYMBOLS
   & typeof STREAM_SYMBOLS
-  & typeof SYSTEM_SYMBOLS
-  & typeof TUNNEL_SYMBOLS;
+  & typeof SYSTEM_SYMBOLS;
 
 /** The opened native library. */
 export type Library = Deno.DynamicLibrary<Tables>;

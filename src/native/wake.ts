@@ -11,6 +11,7 @@ export const EventKind = {
   readable: 3,
   orphans: 4,
   spoolFailed: 5,
+  connection: 6,
 } as const;
 
 /** How an operation ended. */

@@ -1,7 +1,7 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { Daemon } from "../support/daemon.ts";
 import { closing, OP } from "../support/frames.ts";
-import { SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
+import { closedBy, SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 
 /** Asks for a tunnel and gives the answer's head and the rest of its first piece. */
@@ -145,7 +145,7 @@ Deno.test("what stands in the way after the upgrade is said with a close code an
   }
 });
 
-Deno.test("a guest's end is 1000, the daemon's is 1001, and a caller's close is answered with its code", async () => {
+Deno.test("a guest's end is 1000, the daemon's is 1001, and a client's close is answered as it was said", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   {
@@ -160,7 +160,7 @@ Deno.test("a guest's end is 1000, the daemon's is 1001, and a caller's close is 
     await client.send(closing(3210, "enough"));
     const answered = await client.frame();
     strictEqual(answered?.opcode, OP.close);
-    deepStrictEqual([...answered.payload], [3210 >> 8, 3210 & 0xff]);
+    deepStrictEqual(closedBy(answered), { code: 3210, reason: "enough" });
     await client.ended();
     strictEqual(await connection.ending(), "end");
   }

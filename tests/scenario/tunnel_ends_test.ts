@@ -1,6 +1,6 @@
-import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, match, ok, rejects, strictEqual } from "node:assert/strict";
 import { once } from "node:events";
-import { connect } from "node:net";
+import { connect, type Socket } from "node:net";
 import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
@@ -9,6 +9,23 @@ import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest, ResettingGuest } from "../support/tunnel_guest.ts";
 
 const MIB = 1 << 20;
+
+function upgradeRequest(daemon: Daemon, guest: Guest): string {
+  return `GET /v1/tcp?port=${guest.port} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n` +
+    `Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${SAMPLE_KEY}\r\n` +
+    `Authorization: Bearer ${daemon.token}\r\n\r\n`;
+}
+
+/** Waits until a socket gets rid of nothing between twenty looks in a row. */
+async function stalled(socket: Socket): Promise<void> {
+  let [seen, looks] = [-1, 0];
+  await eventually("the client stalled", () => {
+    looks = seen === socket.writableLength ? looks + 1 : 0;
+    seen = socket.writableLength;
+    return looks >= 20;
+  });
+  ok(socket.writableLength > 0);
+}
 
 Deno.test("a guest that sends and closes at once is heard to its last byte", async () => {
   await using daemon = await Daemon.bootstrapped();
@@ -118,9 +135,7 @@ Deno.test("a caller that vanishes ends the guest's stream", async () => {
 Deno.test("a caller that resets right behind its upgrade is no error of the daemon's", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
-  const request = `GET /v1/tcp?port=${guest.port} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n` +
-    `Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${SAMPLE_KEY}\r\n` +
-    `Authorization: Bearer ${daemon.token}\r\n\r\n`;
+  const request = upgradeRequest(daemon, guest);
   const resetting = async (): Promise<void> => {
     const caller = connect(daemon.port, "127.0.0.1");
     await once(caller, "connect");
@@ -167,6 +182,42 @@ Deno.test("terminate ends every tunnel with 1001, also one whose caller does not
   const close = await silent.frame();
   strictEqual(close?.opcode, OP.close);
   strictEqual(await daemon.end(), 0);
+});
+
+asRoot.test("a tunnel whose guest takes nothing is gone within a second of its client's reset", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  // One that stays: what all tunnels need is there from now on.
+  using _open = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using _taken = await guest.accept();
+  const descriptors = daemon.fdCount();
+  const client = connect(daemon.port, "127.0.0.1");
+  client.write(upgradeRequest(daemon, guest));
+  await once(client, "data");
+  using connection = await guest.accept();
+  const message = frame(FIN | OP.binary, new Uint8Array(MIB));
+  // More than the guest's kernel, the daemon and its kernel take together.
+  for (let sent = 0; sent < 64; sent++) client.write(message);
+  await stalled(client);
+  client.resetAndDestroy();
+  await eventually("its end", () => daemon.fdCount() <= descriptors, 2000);
+  // What the guest's kernel has may be read; behind it there is no end that would look whole.
+  await rejects(async () => {
+    while (await connection.socket.read(new Uint8Array(MIB)) !== null);
+  }, Deno.errors.ConnectionReset);
+});
+
+Deno.test("a client that does not answer the close frame loses its connection after five seconds", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using guest = new Guest();
+  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using connection = await guest.accept();
+  connection.socket.close();
+  strictEqual((await client.frame())?.opcode, OP.close);
+  const begun = performance.now();
+  await client.ended();
+  const tookMs = performance.now() - begun;
+  ok(tookMs > 4500 && tookMs < 8000, `${tookMs} ms`);
 });
 
 asRoot.test("nothing of a tunnel is left once it has ended", async () => {

@@ -169,7 +169,7 @@ Deno.test("a message that is not the caller's ends the relay and resets the gues
       frame(FIN | OP.binary, session.seal("cut off").subarray(0, 20)),
     "an empty frame": () => frame(FIN | OP.binary),
     "plaintext": () => frame(FIN | OP.binary, "no ciphertext at all"),
-    "text": (session) => frame(FIN | OP.text, session.seal("as text")),
+    "text": () => frame(FIN | OP.text, "no ciphertext at all"),
     "a frame beyond what Noise allows": () => frame(FIN | OP.binary, new Uint8Array(65536)),
     "a message after the end of stream": (session) =>
       new Uint8Array([

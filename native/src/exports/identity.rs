@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, bytes};
 use crate::identity;
-use crate::tunnel::noise::Keys;
+use crate::noise::handshake::Keys;
 
 /// Installs the keys of the tunnels' handshake: this VM's secret and the caller's public key.
 ///
@@ -30,7 +30,7 @@ pub unsafe extern "C" fn guestd_identity_install(
         let Some(keys) = Keys::new(secret, caller) else {
             return BAD_LAYOUT;
         };
-        core.tunnels.install(keys);
+        core.noise.install(keys);
         0
     })
 }

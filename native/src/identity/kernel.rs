@@ -12,7 +12,6 @@ use rustix::time::{ClockId, clock_gettime};
 use zeroize::Zeroize;
 
 use super::errno;
-use crate::scrub::wipe_stack;
 
 /// Fed at a time, in bytes.
 const FED_BYTES: usize = 32;
@@ -44,10 +43,7 @@ pub fn reseed(root: &Path, secret: &[u8]) -> Result<bool, Errno> {
 }
 
 fn stir(secret: &[u8], ask: Ask<'_>) -> Result<bool, Errno> {
-    let fed = feed(secret, ask);
-    // The hash had the secret in its block.
-    wipe_stack();
-    fed?;
+    feed(secret, ask)?;
     match ask(RNDRESEEDCRNG, None) {
         // It never was ready, so that no copy of its state is worth anything.
         Ok(()) | Err(Errno::NODATA) => Ok(true),
@@ -56,7 +52,6 @@ fn stir(secret: &[u8], ask: Ask<'_>) -> Result<bool, Errno> {
 }
 
 /// Entropy is only claimed for a secret; clocks are merely different.
-#[inline(never)]
 fn feed(secret: &[u8], ask: Ask<'_>) -> Result<(), Errno> {
     let clocks = [ClockId::Realtime, ClockId::Monotonic, ClockId::Boottime].map(|clock| {
         let now = clock_gettime(clock);

@@ -155,7 +155,7 @@ Deno.test("a tunnel that is stalled both ways holds four megabytes at most, with
   ok(grown < tunnels * 4 * MIB, `${tunnels} tunnels took ${grown} bytes`);
 });
 
-Deno.test("a thousand pings to a caller that does not read pile up nowhere", async () => {
+Deno.test("pings of a client that reads no answers make it wait, and pile up nowhere", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -164,8 +164,17 @@ Deno.test("a thousand pings to a caller that does not read pile up nowhere", asy
   const pings = frame(FIN | OP.ping, "p".repeat(125));
   const batch = new Uint8Array(pings.length * 1000);
   for (let at = 0; at < batch.length; at += pings.length) batch.set(pings, at);
-  for (let round = 0; round < 100; round++) await client.send(batch);
-  await client.say("after them");
-  strictEqual(await connection.text(10), "after them");
+  const sent = new Progress();
+  const rounds = 500;
+  const flooding = (async (): Promise<void> => {
+    for (; sent.done < rounds; sent.done++) await client.send(batch);
+    await client.say("after them");
+  })();
+  ok(await sent.stalled("the client stalled") < rounds);
   ok(daemon.rss() - before < 8 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
+  for (let pong = 0; pong < 1000 * rounds; pong++) {
+    strictEqual((await client.frame())?.opcode, OP.pong);
+  }
+  await flooding;
+  strictEqual(await connection.text(10), "after them");
 });

@@ -33,7 +33,7 @@ impl Vectors {
     }
 }
 
-fn caller(vectors: &Vectors, prologue: &[u8]) -> HandshakeState {
+fn client(vectors: &Vectors, prologue: &[u8]) -> HandshakeState {
     let (secret, other, ephemeral) = (
         vectors.key("host_seed"),
         vectors.key("vm_pub"),
@@ -109,7 +109,7 @@ fn ephemerals_are_new_each_time() {
 }
 
 #[test]
-fn a_first_message_that_is_not_the_callers_is_refused() {
+fn a_first_message_that_is_not_the_clients_is_refused() {
     let vectors = Vectors::read();
     let first = Vectors::value(vectors.cases()[0], "msg1");
     let refused = |message: &[u8]| respond(&vectors.keys(), 8080, message).is_err();
@@ -132,7 +132,7 @@ fn only_an_empty_payload_or_one_byte_is_understood() {
     let vectors = Vectors::read();
     let first = |payload: &[u8]| {
         let mut message = [0; 256];
-        let mut state = caller(&vectors, b"");
+        let mut state = client(&vectors, b"");
         let length = state.write_message(payload, &mut message).unwrap();
         message[..length].to_vec()
     };
@@ -153,17 +153,17 @@ fn only_an_empty_payload_or_one_byte_is_understood() {
 #[test]
 fn messages_cannot_be_replayed_reordered_or_changed() {
     let vectors = Vectors::read();
-    let mut state = caller(&vectors, b"");
+    let mut state = client(&vectors, b"");
     let mut buffer = [0; 256];
     let length = state.write_message(&[], &mut buffer).unwrap();
     let accepted = respond(&vectors.keys(), 1, &buffer[..length])
         .map_err(|_| ())
         .unwrap();
     state.read_message(&accepted.answer, &mut buffer).unwrap();
-    let mut caller = state.into_transport_mode().unwrap();
+    let mut client = state.into_transport_mode().unwrap();
     let mut say = |text: &[u8]| {
         let mut out = vec![0; text.len() + TAG_BYTES];
-        caller.write_message(text, &mut out).unwrap();
+        client.write_message(text, &mut out).unwrap();
         out
     };
     let (one, two) = (say(b"one"), say(b"two"));

@@ -10,13 +10,11 @@ use super::crypto::{KEY_BYTES, Primitives, TAG_BYTES};
 
 /// The protocol's name, which both ends hash.
 const PROTOCOL: &str = "Noise_KK_25519_ChaChaPoly_BLAKE2s";
-/// What the caller's first transport message says under the second prologue.
+/// What the client's first transport message says under the second prologue.
 const READY: &[u8] = b"microvms-tunnel-ready";
 /// Bit of the handshake payload that offers an authenticated end of stream.
 const OFFERS_END: u8 = 0x01;
 
-/// A Noise message is at most this long, in bytes.
-pub const MESSAGE_BYTES: usize = 65_535;
 /// What is sent in one message at most, in bytes of plaintext.
 pub const CHUNK_BYTES: usize = 32_768;
 
@@ -25,20 +23,20 @@ pub const CHUNK_BYTES: usize = 32_768;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refused;
 
-/// This VM's secret and its caller's public key. Neither `Debug` nor `Clone`, wiped when
+/// This VM's secret and its client's public key. Neither `Debug` nor `Clone`, wiped when
 /// dropped.
 pub struct Keys {
     secret: Zeroizing<[u8; KEY_BYTES]>,
-    caller: [u8; KEY_BYTES],
+    client: [u8; KEY_BYTES],
 }
 
 impl Keys {
     /// Keys from the run hook's bytes; `None` unless both are of the right size. The secret is copied
     /// to where it stays, for what is moved leaves a copy behind.
-    pub fn new(secret: &[u8], caller: &[u8]) -> Option<Arc<Self>> {
+    pub fn new(secret: &[u8], client: &[u8]) -> Option<Arc<Self>> {
         let mut keys = Arc::new(Self {
             secret: Zeroizing::new([0; KEY_BYTES]),
-            caller: caller.try_into().ok()?,
+            client: client.try_into().ok()?,
         });
         if secret.len() != KEY_BYTES {
             return None;
@@ -70,26 +68,22 @@ fn builder<'a>(
         .prologue(prologue)
 }
 
-/// What the responder answers to the caller's first message.
+/// What the responder answers to the client's first message.
 pub struct Accepted {
-    /// The second message, to be sent to the caller.
+    /// The second message, to be sent to the client.
     pub answer: Vec<u8>,
     /// The messages from now on.
     pub session: Session,
-    /// The caller must send [`Session::confirms`] first, before anything is dialled.
+    /// The client must send [`Session::confirms`] first, before anything is dialled.
     pub must_confirm: bool,
 }
 
-/// Answers the caller's first message. The prologue is the one under which it can be read.
-///
-/// Leaves secrets on the stack, which is to be wiped afterwards; so does [`Session`] with every
-/// message.
-#[inline(never)]
+/// Answers the client's first message. The prologue is the one under which it can be read.
 pub fn respond(keys: &Keys, port: u16, first: &[u8]) -> Result<Accepted, Refused> {
     let with_port = port_prologue(port);
     let attempts = [(&[][..], false), (&with_port[..], true)];
     for (prologue, must_confirm) in attempts {
-        let state = builder(&keys.secret, &keys.caller, prologue)
+        let state = builder(&keys.secret, &keys.client, prologue)
             .and_then(Builder::build_responder)
             .map_err(|_| Refused)?;
         if let Some((state, payload)) = read_first(state, first) {
@@ -111,7 +105,7 @@ fn accept(
     payload: &[u8],
     must_confirm: bool,
 ) -> Result<Accepted, Refused> {
-    // The end of stream is offered in answer to an offer only: an older caller expects no payload.
+    // The end of stream is offered in answer to an offer only: an older client expects no payload.
     let (reply, authenticated_end): (&[u8], bool) = match payload {
         [] => (&[], false),
         [flags] => (&[OFFERS_END], flags & OFFERS_END != 0),
@@ -125,6 +119,7 @@ fn accept(
     let session = Session {
         state: state.into_transport_mode().map_err(|_| Refused)?,
         authenticated_end,
+        sealed: Vec::new(),
     };
     Ok(Accepted {
         answer,
@@ -137,6 +132,8 @@ fn accept(
 pub struct Session {
     state: TransportState,
     authenticated_end: bool,
+    /// A message that is being decrypted.
+    sealed: Vec<u8>,
 }
 
 impl Session {
@@ -146,15 +143,21 @@ impl Session {
     }
 
     /// Encrypts at most [`CHUNK_BYTES`] into `out`; returns the message's length.
-    #[inline(never)]
     pub fn seal(&mut self, plain: &[u8], out: &mut [u8]) -> Result<usize, Refused> {
         self.state.write_message(plain, out).map_err(|_| Refused)
     }
 
     /// Decrypts a message into `out`, which must have room for its plaintext; returns its length.
-    #[inline(never)]
     pub fn open(&mut self, message: &[u8], out: &mut [u8]) -> Result<usize, Refused> {
         self.state.read_message(message, out).map_err(|_| Refused)
+    }
+
+    /// Decrypts a message where it lies; returns its length.
+    pub fn open_in_place(&mut self, message: &mut [u8]) -> Result<usize, Refused> {
+        self.sealed.clear();
+        self.sealed.extend_from_slice(message);
+        let opened = self.state.read_message(&self.sealed, message);
+        opened.map_err(|_| Refused)
     }
 
     /// Whether a message is the confirmation that the second prologue demands.
@@ -166,5 +169,5 @@ impl Session {
 }
 
 #[cfg(test)]
-#[path = "noise_tests.rs"]
+#[path = "handshake_tests.rs"]
 mod tests;

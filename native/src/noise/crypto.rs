@@ -1,6 +1,6 @@
 //! The primitives of the one Noise protocol that is spoken here, for `snow`: its own keep their
 //! keys in memory that is given back as it is, these wipe what they keep. What they, `snow` and the
-//! libraries below leave on the stack is wiped by who runs them: see [`crate::scrub`].
+//! libraries below leave on the stack stays there until something else needs the place.
 
 use blake2::{Blake2s256, Digest};
 use curve25519_dalek::montgomery::MontgomeryPoint;

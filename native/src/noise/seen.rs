@@ -5,9 +5,9 @@ use std::collections::{HashSet, VecDeque};
 /// So many are remembered: 400 KiB at most.
 const REMEMBERED: usize = 16_384;
 
-/// The callers' ephemeral keys of late. A first message can be recorded and sent again, and proves
+/// The clients' ephemeral keys of late. A first message can be recorded and sent again, and proves
 /// nothing then: under the empty prologue it would have the guest dialled. Only messages that could
-/// be read come here, so nobody but the caller can make it forget.
+/// be read come here, so nobody but the client can make it forget.
 ///
 /// Invariant: `order` holds the elements of `keys`, oldest first.
 #[derive(Default)]
@@ -19,7 +19,7 @@ pub struct Seen {
 impl Seen {
     /// Whether a first message comes for the first time, as far as is remembered.
     pub fn is_new(&mut self, first: &[u8]) -> bool {
-        // It begins with the ephemeral key. Eight bytes of a random one do: they are the caller's.
+        // It begins with the ephemeral key. Eight bytes of a random one do: they are the client's.
         let Some((key, _)) = first.split_first_chunk() else {
             return false;
         };

@@ -1,0 +1,87 @@
+import type { Core } from "./core.ts";
+import { checked } from "./status.ts";
+import { EventKind } from "./wake.ts";
+
+/** Size of a connection's facts: `FACTS_BYTES` in `native/src/exports/connections.rs`. */
+const FACTS_BYTES = 24;
+/** The kernel's number of the state of a connection whose other end has sent its FIN. */
+const CLOSE_WAIT = 8;
+/** And of one that was reset. */
+const CLOSED = 7;
+
+/** A connection of this process, by its ends. */
+export interface ConnectionEnds {
+  /** The other end's address. */
+  readonly hostname: string;
+  /** The other end's port. */
+  readonly port: number;
+  /** This end's port; 0 where any will do. */
+  readonly localPort: number;
+}
+
+/** What the kernel knows of a connection. */
+export interface ConnectionFacts {
+  /** Whether the other end has said that it sends no more. */
+  readonly ended: boolean;
+  /** Whether it was reset. */
+  readonly reset: boolean;
+  /** Milliseconds since data came. */
+  readonly cameMs: number;
+  /** Bytes that were written and that the other end has not acknowledged. */
+  readonly unacknowledged: number;
+  /** Bytes that the other end has acknowledged, ever. */
+  readonly acknowledged: number;
+}
+
+/**
+ * One of this process's own connections, watched by the core, which looks four times a second and as soon as a watch
+ * begins. Where two have the same ends nothing is known of either, and nothing done.
+ */
+export class WatchedConnection implements Disposable {
+  readonly #core: Core;
+  readonly #id: number;
+  readonly #buffer = new Uint8Array(FACTS_BYTES);
+
+  private constructor(core: Core, id: number) {
+    this.#core = core;
+    this.#id = id;
+  }
+
+  /** Watches; calls `onChange` when the other end has ended, reset or left it. Throws `NativeError`. */
+  static watch(core: Core, ends: ConnectionEnds, onChange: () => void): WatchedConnection {
+    const host = new TextEncoder().encode(ends.hostname);
+    const { guestd_connection_watch: watch } = core.symbols;
+    const id = checked(
+      "watch a connection",
+      watch(host, host.length, ends.port, ends.localPort),
+    );
+    core.wake.listen(EventKind.connection, id, onChange);
+    return new WatchedConnection(core, id);
+  }
+
+  /** What is known now; undefined where it was not found (yet) or is gone. */
+  get facts(): ConnectionFacts | undefined {
+    const { guestd_connection_facts: facts } = this.#core.symbols;
+    if (facts(this.#id, this.#buffer, FACTS_BYTES) !== 1) return undefined;
+    const view = new DataView(this.#buffer.buffer);
+    const state = view.getUint32(0, true);
+    return {
+      ended: state === CLOSE_WAIT,
+      reset: state === CLOSED,
+      cameMs: view.getUint32(4, true),
+      unacknowledged: view.getUint32(12, true),
+      acknowledged: Number(view.getBigUint64(16, true)),
+    };
+  }
+
+  /** Ends both directions, whoever holds a descriptor of it. */
+  end(): void {
+    this.#core.symbols.guestd_connection_end(this.#id, 0);
+  }
+
+  /** Watches no more. */
+  [Symbol.dispose](): void {
+    this.#core.wake.ignore(EventKind.connection, this.#id);
+    this.#core.symbols.guestd_connection_forget(this.#id);
+  }
+}
