@@ -18,7 +18,6 @@ import { systemRoutes } from "./http/routes/system.ts";
 import { tunnelRoutes } from "./http/routes/tunnel.ts";
 import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
-import { FileStamp } from "./native/file_stamp.ts";
 import { Tunnels } from "./tunnel/tunnels.ts";
 import { within } from "./within.ts";
 
@@ -96,9 +95,9 @@ export class Daemon {
       sources: {
         inherit: config.inheritEnv,
         daemonEnv: env,
-        passwd: new PasswdFile(new FileStamp(this.#core.symbols, PASSWD)),
+        passwd: new PasswdFile(PASSWD),
         ownUid: Deno.uid() ?? 0,
-        base: () => bootstrap.environment,
+        base: bootstrap,
       },
       ttlSecs: limits.exec_ttl_secs,
       log,
@@ -115,7 +114,6 @@ export class Daemon {
       localPort: () => this.#listener.port,
       log,
     });
-    const gauge = new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes);
     this.#files = new Files({
       core: this.#core,
       limits,
@@ -123,13 +121,20 @@ export class Daemon {
       reserveBytes: config.diskReserveBytes,
       log,
     });
-    const router = this.#router = createRouter({
+    this.#quiet = new Quiet({
+      ownBytes: () => this.#core.ownBytes,
+      trim: () => {
+        this.#core.trim();
+        log.debug("memory was given back", { own_bytes: this.#core.ownBytes });
+      },
+    });
+    this.#router = createRouter({
       limits,
       hookPrefix,
       versionHeader,
       token: bootstrap.token,
       log,
-      draining: () => this.#ending,
+      traffic: this.#quiet,
       handlers: {
         ...hookRoutes({
           bootstrap,
@@ -148,34 +153,17 @@ export class Daemon {
         }),
         ...systemRoutes({
           document: { limits, hookPrefix, versionHeader },
-          bootstrapped: () => bootstrap.token.installed,
-          disk: () => gauge.measure(),
-          execs: () => registry.count(),
-          identity: () => this.#identity.state,
+          token: bootstrap.token,
+          gauge: new DiskGauge(this.#core, DISK_PATH, config.diskReserveBytes),
+          registry,
+          identity: this.#identity,
           hooks: hookLog,
-          procs: () => registry.procs(),
           log,
         }),
         ...tunnelRoutes(tunnels),
       },
     });
-    const quiet = this.#quiet = new Quiet({
-      ownBytes: () => this.#core.ownBytes,
-      trim: () => {
-        this.#core.trim();
-        log.debug("memory was given back", { own_bytes: this.#core.ownBytes });
-      },
-    });
-    this.#listener = new Listener(config.listen, {
-      ...router,
-      serve(request, info): Response | Promise<Response> {
-        quiet.note();
-        // A long one leaves at its end what it took.
-        const end = (): void => quiet.note();
-        info.completed.then(end, end);
-        return router.serve(request, info);
-      },
-    }, log);
+    this.#listener = new Listener(config.listen, this.#router, log);
   }
 
   /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
@@ -241,6 +229,7 @@ export class Daemon {
 
   async #shutDown(): Promise<void> {
     try {
+      this.#router.drain();
       this.#registry.drain();
       this.#core.drain();
       // Deno's server ends its WebSockets by itself when it stops accepting.

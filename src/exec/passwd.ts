@@ -8,8 +8,6 @@
  * @module
  */
 
-import type { FileStamp } from "../native/file_stamp.ts";
-
 /** One usable line of a passwd file. */
 export interface PasswdEntry {
   /** The login name, never empty. */
@@ -68,19 +66,23 @@ export function primaryGid(passwd: PasswdLookup, uid: number): number {
   return passwd.entry(uid)?.gid ?? uid;
 }
 
+/** A file that was written so shortly before it was read may be written again without another time, in milliseconds. */
+const SETTLED_MS = 1000;
+
 /**
  * The passwd file of the guest.
  *
- * Invariant: `#entries` is what the file said when its stamp was looked at last, or later. A look-up costs one stat(2),
- * and a read only after the stamp changed. An entry is the same object for as long as the file is the same.
+ * Invariant: `#entries` is what the file said when it was looked at last, or later. A look-up costs one stat(2), and a
+ * read only where that tells of a change or cannot rule one out. An entry is the same object for as long as it does not.
  */
 export class PasswdFile implements PasswdLookup {
-  readonly #stamp: FileStamp;
+  readonly #path: string;
+  #seen = "";
   #entries: ReadonlyMap<number, PasswdEntry> = new Map();
 
   /** Nothing is read before the first look-up. */
-  constructor(stamp: FileStamp) {
-    this.#stamp = stamp;
+  constructor(path: string) {
+    this.#path = path;
   }
 
   /** The first entry of this id in the file as it is now. */
@@ -91,12 +93,16 @@ export class PasswdFile implements PasswdLookup {
 
   #refresh(): void {
     try {
-      if (!this.#stamp.changed()) return;
-      this.#entries = parsePasswd(Deno.readFileSync(this.#stamp.path));
+      const { dev, ino, size, mtime } = Deno.statSync(this.#path);
+      const writtenMs = mtime?.getTime() ?? 0;
+      const now = [dev, ino, size, writtenMs].join();
+      if (now === this.#seen) return;
+      this.#entries = parsePasswd(Deno.readFileSync(this.#path));
+      this.#seen = Math.abs(Date.now() - writtenMs) > SETTLED_MS ? now : "";
     } catch {
       // A guest without a passwd file is a guest all the same: its users are numbers.
       this.#entries = new Map();
-      this.#stamp.forget();
+      this.#seen = "";
     }
   }
 }

@@ -1,3 +1,4 @@
+import type { AgentToken } from "../bootstrap/bootstrap.ts";
 import type { Limits } from "../contract/limits.ts";
 import { PlainRefusal, Refusal } from "../contract/refusal.ts";
 import type { RouteName, RouteRow } from "../contract/rows.ts";
@@ -33,12 +34,7 @@ export type Handler = (call: Call) => Response | Promise<Response>;
 export type Handlers = Readonly<Record<RouteName, Handler>>;
 
 /** The installed token, as far as the gate needs it. */
-export interface TokenSource {
-  /** Whether a token is installed. */
-  readonly installed: boolean;
-  /** Compares in constant time; false when none is installed. */
-  matches(presented: Uint8Array): boolean;
-}
+export type TokenSource = Pick<AgentToken, "installed" | "matches">;
 
 /** What a router needs. */
 export interface RouterOptions {
@@ -54,14 +50,16 @@ export interface RouterOptions {
   readonly token: TokenSource;
   /** Where failures are logged. */
   readonly log: Log;
-  /** Whether the daemon drains: every answer then says `Connection: close`. */
-  readonly draining?: () => boolean;
+  /** Is told of each request when it comes and when it is answered whole, for a long one leaves at its end what it took. */
+  readonly traffic?: { readonly note: () => void };
 }
 
 /** What `Deno.serve` is given. */
 export interface Router {
   /** Answers a request; never rejects. */
   readonly serve: Deno.ServeHandler;
+  /** From now on every answer says `Connection: close`. */
+  readonly drain: () => void;
   /** Ends as soon as no request is being answered: at once, if none is. */
   readonly idle: () => Promise<void>;
   /** Ends as soon as no request that is being handled has a body, which may still be arriving. */
@@ -72,10 +70,11 @@ export interface Router {
 
 /** Makes the router: path before method, method before auth, auth before query and body. */
 export function createRouter(options: RouterOptions): Router {
-  const { limits, versionHeader, token, handlers, log } = options;
+  const { limits, versionHeader, token, handlers, log, traffic } = options;
   const roster = new Roster(options.hookPrefix);
-  const inFlight = new InFlight();
+  const inFlight = new InFlight(() => traffic?.note());
   const withBody = new InFlight();
+  let draining = false;
 
   /** The one place that finishes an answer, so that each carries the version exactly once. */
   function finish(response: Response, close: boolean): Response {
@@ -109,6 +108,7 @@ export function createRouter(options: RouterOptions): Router {
 
   return {
     async serve(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
+      traffic?.note();
       inFlight.enter(info.completed);
       // Asked first: after an upgrade the request is no longer there to be looked at.
       const arriving = hasBody(request);
@@ -117,8 +117,9 @@ export function createRouter(options: RouterOptions): Router {
       const response = await answered;
       if (response.status === 101) return finish(response, false);
       const close = leaveBody(request, limits.max_drain_bytes);
-      return finish(response, close || options.draining?.() === true);
+      return finish(response, close || draining);
     },
+    drain: () => void (draining = true),
     idle: () => inFlight.idle(),
     bodiesRead: () => withBody.idle(),
     onError(error: unknown): Response {
@@ -200,8 +201,14 @@ function presentedToken(header: string | null): Uint8Array | undefined {
  * waits in `#waiting` only while it is not 0.
  */
 class InFlight {
+  readonly #onLeave: () => void;
   #count = 0;
   readonly #waiting = new Set<() => void>();
+
+  /** None yet; calls `onLeave` for each that settles. */
+  constructor(onLeave: () => void = () => {}) {
+    this.#onLeave = onLeave;
+  }
 
   /** Counts a request until `completed` settles. */
   enter(completed: Promise<unknown>): void {
@@ -219,6 +226,7 @@ class InFlight {
   }
 
   #leave(): void {
+    this.#onLeave();
     if (--this.#count > 0) return;
     for (const resolve of this.#waiting) resolve();
     this.#waiting.clear();

@@ -1,6 +1,6 @@
 import { deepStrictEqual } from "node:assert/strict";
 import fc from "fast-check";
-import { childEnvironment, DEFAULT_PATH } from "../../src/exec/environment.ts";
+import { childEnvironment, DEFAULT_PATH } from "../../src/exec/launch.ts";
 import type { PasswdEntry } from "../../src/exec/passwd.ts";
 import { Daemon } from "../support/daemon.ts";
 import { runs } from "../support/property.ts";
@@ -71,7 +71,7 @@ Deno.test("of any layers each name has the value of the highest that sets it, an
           inherit,
           daemonEnv: (name: string): string | undefined => find(daemonEnv, name),
           passwd: { entry: (): PasswdEntry | undefined => user },
-          base: (): ReadonlyMap<string, string> => variables,
+          base: { environment: variables },
         };
         const got = childEnvironment(sources, 7, new Map(request));
         deepStrictEqual([...got].sort(), [...wanted].sort());

@@ -1,5 +1,5 @@
 import { deepStrictEqual } from "node:assert/strict";
-import { DEFAULT_PATH } from "../../src/exec/environment.ts";
+import { DEFAULT_PATH } from "../../src/exec/launch.ts";
 import { Daemon, type ExecOptions } from "../support/daemon.ts";
 
 /** The environment that a command sees, as env(1) prints it. */

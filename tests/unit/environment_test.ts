@@ -6,7 +6,7 @@ import {
   Environments,
   type EnvironmentSources,
   inherited,
-} from "../../src/exec/environment.ts";
+} from "../../src/exec/launch.ts";
 import type { PasswdEntry } from "../../src/exec/passwd.ts";
 
 const APP: PasswdEntry = {
@@ -38,7 +38,7 @@ const passwd = {
 function environmentOf(asked: Asked): Map<string, string> {
   const { inherit = [], daemonEnv = (): undefined => undefined, uid = APP.uid } = asked;
   const base = new Map(asked.base ?? []);
-  const sources = { inherit, daemonEnv, passwd, base: () => base };
+  const sources = { inherit, daemonEnv, passwd, base: { environment: base } };
   return childEnvironment(sources, uid, new Map(asked.request ?? []));
 }
 
@@ -132,7 +132,12 @@ Deno.test("an inherited name that no variable can have is never asked for", () =
 Deno.test("the sources are left as they were, the result is the client's own", () => {
   const base = new Map([["A", "base"]]);
   const request = new Map([["A", "request"]]);
-  const sources = { inherit: [], daemonEnv: (): undefined => undefined, passwd, base: () => base };
+  const sources = {
+    inherit: [],
+    daemonEnv: (): undefined => undefined,
+    passwd,
+    base: { environment: base },
+  };
   childEnvironment(sources, 0, request).set("PATH", "changed");
   strictEqual(base.get("A"), "base");
   strictEqual(request.get("A"), "request");
@@ -141,12 +146,12 @@ Deno.test("the sources are left as they were, the result is the client's own", (
 
 Deno.test("an environment is kept until user, base or request is another", () => {
   let user: PasswdEntry | undefined = APP;
-  let base = new Map([["A", "base"]]);
+  const base = { environment: new Map([["A", "base"]]) };
   const sources: EnvironmentSources = {
     inherit: ["TZ"],
     daemonEnv: reader({ TZ: "UTC" }),
     passwd: { entry: (uid) => (uid === APP.uid ? user : undefined) },
-    base: () => base,
+    base,
   };
   const environments = new Environments(sources);
   const nothing = new Map<string, string>();
@@ -160,7 +165,7 @@ Deno.test("an environment is kept until user, base or request is another", () =>
       return [APP.uid, nothing];
     },
     () => {
-      base = new Map([["A", "other"]]);
+      base.environment = new Map([["A", "other"]]);
       return [APP.uid, nothing];
     },
     () => [APP.uid, new Map([["A", "asked"]])],

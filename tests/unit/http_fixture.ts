@@ -23,7 +23,6 @@ export interface FixtureOptions {
   /** Token to install; null leaves the gate closed. */
   readonly token?: string | null;
   readonly versionHeader?: string;
-  readonly draining?: () => boolean;
 }
 
 /** A log that is kept, one parsed line an entry. */
@@ -52,7 +51,7 @@ export class RouterFixture implements AsyncDisposable {
   readonly #server: Deno.HttpServer<Deno.NetAddr>;
 
   constructor(options: FixtureOptions = {}) {
-    const { token = TOKEN, versionHeader = "service-version", draining } = options;
+    const { token = TOKEN, versionHeader = "service-version" } = options;
     if (token !== null) this.bootstrap.token.install(token);
     this.router = createRouter({
       limits: { ...DEFAULT_LIMITS, ...options.limits },
@@ -61,7 +60,6 @@ export class RouterFixture implements AsyncDisposable {
       handlers: echoHandlers(options.handlers),
       token: this.bootstrap.token,
       log: this.kept.log,
-      ...(draining === undefined ? {} : { draining }),
     });
     this.#server = Deno.serve({
       hostname: "127.0.0.1",

@@ -319,7 +319,6 @@ Deno.test("onError answers 500 with the version", async () => {
 
 Deno.test("an upgrade is answered as its handler says, and never told to close", async () => {
   await using fixture = new RouterFixture({
-    draining: () => true,
     handlers: {
       tcp: ({ request }) => {
         const { response, socket } = Deno.upgradeWebSocket(request);
@@ -328,6 +327,7 @@ Deno.test("an upgrade is answered as its handler says, and never told to close",
       },
     },
   });
+  fixture.router.drain();
   using connection = await RawConnection.open(fixture.port);
   await connection.send(
     "GET /v1/tcp HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n" +
@@ -340,10 +340,9 @@ Deno.test("an upgrade is answered as its handler says, and never told to close",
 });
 
 Deno.test("while the daemon drains every answer says close", async () => {
-  let draining = false;
-  await using fixture = new RouterFixture({ draining: () => draining });
+  await using fixture = new RouterFixture();
   using connection = await RawConnection.open(fixture.port);
   strictEqual(header(await connection.ask("GET", "/v1/health"), "connection"), undefined);
-  draining = true;
+  fixture.router.drain();
   strictEqual(header(await connection.ask("GET", "/v1/health"), "connection"), "close");
 });

@@ -19,13 +19,14 @@ const call = {} as unknown as Call;
 function routes(options: Partial<SystemRoutesOptions> = {}): SystemRoutes {
   return systemRoutes({
     document: { limits: DEFAULT_LIMITS, hookPrefix: "/h", versionHeader: "v" },
-    bootstrapped: () => true,
-    disk: () =>
-      Promise.resolve({ available_bytes: 2n ** 63n, reserve_bytes: 5, under_pressure: true }),
-    execs: () => ({ busy: true, count: 3 }),
-    identity: () => ({ degraded: true, repaired: true }),
+    token: { installed: true },
+    gauge: {
+      measure: () =>
+        Promise.resolve({ available_bytes: 2n ** 63n, reserve_bytes: 5, under_pressure: true }),
+    },
+    registry: { count: () => ({ busy: true, count: 3 }), procs: () => Promise.resolve([]) },
+    identity: { state: { degraded: true, repaired: true } },
     hooks: new HookLog(),
-    procs: () => [],
     log: kept.log,
     ...options,
   });
@@ -66,7 +67,15 @@ Deno.test("health is answered whatever fails", async () => {
     throw new Error("S3CR3T");
   };
   const body = await bodyOf(
-    routes({ disk: fail, execs: fail, identity: fail }).health(call),
+    routes({
+      gauge: { measure: fail },
+      registry: { count: fail, procs: fail },
+      identity: {
+        get state(): never {
+          return fail();
+        },
+      },
+    }).health(call),
   );
   const health = JSON.parse(body);
   Health.decode(health, BODY);
@@ -77,7 +86,7 @@ Deno.test("health is answered whatever fails", async () => {
 
 Deno.test("health does not wait for a disk that hangs", async () => {
   const { promise, resolve } = Promise.withResolvers<null>();
-  const body = await bodyOf(routes({ disk: () => promise }).health(call));
+  const body = await bodyOf(routes({ gauge: { measure: () => promise } }).health(call));
   strictEqual(JSON.parse(body).disk, null);
   resolve(null);
 });
@@ -98,7 +107,11 @@ Deno.test("procs are wrapped as they come", async () => {
     reap: false,
     pids: [1, 4294967295],
   };
-  const body = JSON.parse(await bodyOf(routes({ procs: () => [group] }).procs(call)));
+  const registry = {
+    count: () => ({ busy: false, count: 1 }),
+    procs: () => Promise.resolve([group]),
+  };
+  const body = JSON.parse(await bodyOf(routes({ registry }).procs(call)));
   ProcsResponse.decode(body, BODY);
   deepStrictEqual(body, { procs: [{ ...group, started_at: 2 ** 40 }] });
 });

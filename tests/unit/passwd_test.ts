@@ -1,13 +1,5 @@
 import { deepStrictEqual, notStrictEqual, strictEqual } from "node:assert/strict";
 import { parsePasswd, type PasswdEntry, PasswdFile, primaryGid } from "../../src/exec/passwd.ts";
-import { FileStamp } from "../../src/native/file_stamp.ts";
-import { openLibrary } from "../../src/native/library.ts";
-
-/** The passwd file at `path`, looked at by the library as the daemon does. */
-function passwdFile(path: string): PasswdFile {
-  const { symbols } = openLibrary(new URL("../../dist/libguestd.so", import.meta.url));
-  return new PasswdFile(new FileStamp(symbols, path));
-}
 
 const parse = (text: string): Map<number, PasswdEntry> =>
   parsePasswd(new TextEncoder().encode(text));
@@ -90,7 +82,7 @@ Deno.test("without an entry the group is the user's own id", () => {
 Deno.test("a user added while the daemon runs is seen, one removed is gone", async () => {
   const path = await Deno.makeTempFile();
   try {
-    const passwd = passwdFile(path);
+    const passwd = new PasswdFile(path);
     strictEqual(passwd.entry(7), undefined);
     await Deno.writeTextFile(path, `${ROOT}a:x:7:7::/:/bin/sh\n`);
     strictEqual(passwd.entry(7)?.name, "a");
@@ -107,7 +99,7 @@ Deno.test("a replaced file of the same size is seen, as useradd replaces it", as
   try {
     const path = `${directory}/passwd`;
     await Deno.writeTextFile(path, "a:x:7:7::/:/bin/sh\n");
-    const passwd = passwdFile(path);
+    const passwd = new PasswdFile(path);
     strictEqual(passwd.entry(7)?.name, "a");
     await Deno.writeTextFile(`${path}+`, "b:x:7:7::/:/bin/sh\n");
     await Deno.rename(`${path}+`, path);
@@ -117,11 +109,28 @@ Deno.test("a replaced file of the same size is seen, as useradd replaces it", as
   }
 });
 
+Deno.test("a file that is written again within its times' resolution, at the same size, is seen", async () => {
+  const path = await Deno.makeTempFile();
+  try {
+    const passwd = new PasswdFile(path);
+    const time = new Date();
+    for (const name of ["a", "b"]) {
+      await Deno.writeTextFile(path, `${name}:x:7:7::/:/bin/sh\n`);
+      await Deno.utime(path, time, time);
+      strictEqual(passwd.entry(7)?.name, name);
+    }
+  } finally {
+    await Deno.remove(path);
+  }
+});
+
 Deno.test("an unchanged file is not parsed again", async () => {
   const path = await Deno.makeTempFile();
   try {
     await Deno.writeTextFile(path, ROOT);
-    const passwd = passwdFile(path);
+    const longAgo = new Date(Date.now() - 60_000);
+    await Deno.utime(path, longAgo, longAgo);
+    const passwd = new PasswdFile(path);
     const first = passwd.entry(0);
     notStrictEqual(first, undefined);
     strictEqual(passwd.entry(0), first);
@@ -133,11 +142,11 @@ Deno.test("an unchanged file is not parsed again", async () => {
 Deno.test("a file that is missing, a directory or vanishes has no entries", async () => {
   const directory = await Deno.makeTempDir();
   try {
-    strictEqual(passwdFile(`${directory}/none`).entry(0), undefined);
-    strictEqual(passwdFile(directory).entry(0), undefined);
+    strictEqual(new PasswdFile(`${directory}/none`).entry(0), undefined);
+    strictEqual(new PasswdFile(directory).entry(0), undefined);
     const path = `${directory}/passwd`;
     await Deno.writeTextFile(path, ROOT);
-    const passwd = passwdFile(path);
+    const passwd = new PasswdFile(path);
     strictEqual(passwd.entry(0)?.name, "root");
     await Deno.remove(path);
     strictEqual(passwd.entry(0), undefined);

@@ -3,12 +3,11 @@
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut, guard};
-use crate::file::stamp;
 use crate::process::reap;
 use crate::{disk, stderr};
 
@@ -57,33 +56,6 @@ pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token:
             Err(errno) => wake.complete(token, errno.raw_os_error(), 0),
         };
         core.jobs.run(job).map_or(-libc::EAGAIN, |()| 0)
-    })
-}
-
-/// Whether the file at `path` is another than the one that `stamp` was written for, or was written
-/// since: 1, and `stamp` is brought up to date; 0 if it is the same. A stamp of zeros is nobody's.
-/// An errno if there is no telling.
-///
-/// # Safety
-/// `path` is null or points to `path_len` bytes that stay unchanged until this returns; `stamp`
-/// points to `len` bytes that nobody else uses until then.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_file_changed(
-    path: *const u8,
-    path_len: u32,
-    stamp: *mut u8,
-    len: u32,
-) -> i32 {
-    // SAFETY: bytes and bytes_mut demand what this function demands of its caller.
-    let (path, seen) = unsafe { (bytes(path, path_len), bytes_mut(stamp, len)) };
-    guard(|| match stamp::stamp(Path::new(OsStr::from_bytes(path))) {
-        Ok(now) if seen == now => 0,
-        Ok(now) if seen.len() == now.len() => {
-            seen.copy_from_slice(&now);
-            1
-        }
-        Ok(_) => BAD_LAYOUT,
-        Err(errno) => -errno.raw_os_error(),
     })
 }
 

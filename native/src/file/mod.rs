@@ -1,7 +1,6 @@
 //! Files on their way in and out: whole, confined to their target, never half.
 //!
 //! - `read`, `window`  a file's bytes, a window of its lines
-//! - `stamp`  whether a file changed
 //! - `target`, `temp`, `parents`, `reserve`  where an upload goes and what it leaves alone
 //! - `reader`, `upload`  a transfer under way, step by step
 //! - `crew`, `strand`, `ticket`  the threads, the order of the steps, their completion
@@ -12,7 +11,6 @@ pub mod parents;
 pub mod read;
 pub mod reader;
 pub mod reserve;
-pub mod stamp;
 pub mod strand;
 pub mod target;
 pub mod temp;

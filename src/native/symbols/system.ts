@@ -3,7 +3,6 @@ export const SYSTEM_SYMBOLS = {
   guestd_members: { parameters: ["u32"], result: "i32" },
   guestd_members_take: { parameters: ["u32", "buffer", "u32"], result: "i32" },
   guestd_disk_available: { parameters: ["buffer", "u32", "u32"], result: "i32" },
-  guestd_file_changed: { parameters: ["buffer", "u32", "buffer", "u32"], result: "i32" },
   guestd_log: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_is_ignored: { parameters: ["i32"], result: "i32" },
   guestd_trim: { parameters: [], result: "i32" },
