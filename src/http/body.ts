@@ -109,6 +109,7 @@ async function readBody(
   const declared = declaredLength(request);
   if (declared !== undefined && declared > reading.maxBytes) return "too large";
   if (request.body === null) return new Body(new Uint8Array());
+  beginBody(request);
   if (declared !== undefined && declared <= FREE_BYTES) {
     return new Body(await request.bytes().catch(lost));
   }
@@ -203,14 +204,27 @@ export function hasBody(request: Request): boolean {
   return (declaredLength(request) ?? 0) > 0 || request.headers.has("transfer-encoding");
 }
 
-const abandoned = new WeakSet<Request>();
+/** Requests whose connection ends with the answer: what they leave in it is worth less than it. */
+const ending = new WeakSet<Request>();
+
+/**
+ * Most bytes of a body that leave its connection as it was. At each reading Deno 2.9.8 takes as much from the socket as
+ * the largest piece that was ever asked for on that connection; what is more than the piece asked for now waits in its
+ * memory, and is moved at each reading. Behind a large body another one would pile up there, whole.
+ */
+const KEPT_BYTES = 4096;
+
+/** A body is about to be read: its connection is kept behind a small one only. */
+export function beginBody(request: Request): void {
+  if ((declaredLength(request) ?? Infinity) > KEPT_BYTES) ending.add(request);
+}
 
 /** Gives up a body in its middle: what is still to come is not worth its connection. */
 export function abandonBody(
   request: Request,
   reader: { readonly cancel: () => Promise<void> | void },
 ): void {
-  abandoned.add(request);
+  ending.add(request);
   // Not awaited: the answer never waits for body bytes.
   Promise.resolve(reader.cancel()).catch(() => {});
 }
@@ -221,7 +235,7 @@ export function abandonBody(
  * nobody has looked at makes it say close while there is more to come, swallow that and close.
  */
 export function leaveBody(request: Request, maxDrainBytes: number): boolean {
-  if (abandoned.has(request)) return true;
+  if (ending.has(request)) return true;
   const declared = declaredLength(request);
   // Not even `bodyUsed` may be asked of the others: that alone makes Deno keep the connection.
   if (declared !== undefined && declared > 0 && declared <= maxDrainBytes) {

@@ -1,5 +1,5 @@
 import { PlainRefusal } from "../contract/refusal.ts";
-import { abandonBody, declaredLength } from "./body.ts";
+import { abandonBody, beginBody, declaredLength } from "./body.ts";
 import { BodyLost } from "./body_lost.ts";
 
 /** How much is collected before it is handed on, in bytes. */
@@ -75,6 +75,7 @@ export async function pumpBody(
   { share, onStop }: BodyReading,
 ): Promise<void> {
   if (request.body === null) return;
+  beginBody(request);
   const declared = declaredLength(request);
   const chunked = request.headers.has("transfer-encoding");
   const source = chunked

@@ -5,7 +5,7 @@ import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, putFile } from "../support/files_client.ts";
-import { latin1, type RawConnection, request } from "../support/raw_http.ts";
+import { header, latin1, type RawConnection, request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
 
@@ -32,16 +32,22 @@ async function begin(
   await connection.send(CONTENT.subarray(0, first));
 }
 
+/** The most memory that the daemon ever had, in MiB. */
+function peakMib(daemon: Daemon): number {
+  const status = Deno.readTextFileSync(`/proc/${daemon.pid}/status`);
+  return Math.round(Number(/VmHWM:\s*([0-9]+)/.exec(status)?.[1]) / 1024);
+}
+
 function same(path: string): void {
   ok(Deno.readFileSync(path).every((byte, at) => byte === CONTENT[at]));
   strictEqual(Deno.statSync(path).size, ALL);
 }
 
-Deno.test("a large body that comes in pieces is whole, and its connection goes on", async () => {
+Deno.test("a large body that comes in pieces is whole, and its connection ends", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
-  using connection = await daemon.connect();
   for (const headers of [[], [["Expect", "100-continue"]]] as const) {
+    using connection = await daemon.connect();
     const path = scratch.join(`file${headers.length}`);
     await begin(daemon, connection, path, headers);
     let at = FIRST;
@@ -49,9 +55,42 @@ Deno.test("a large body that comes in pieces is whole, and its connection goes o
       await connection.send(CONTENT.subarray(at, at + piece));
       at += piece;
     }
-    strictEqual((await connection.response("PUT")).status, 204);
+    const answer = await connection.response("PUT");
+    deepStrictEqual([answer.status, header(answer, "connection")], [204, "close"]);
     same(path);
-    strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
+  }
+});
+
+Deno.test("a chunked body is not collected in memory, whatever its connection carried before", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+  const target = fileUrl("file", scratch.join("file"));
+  const start = JSON.stringify({ exec_id: "x".repeat(2000), command: ["true"] });
+  const padded = start.padEnd(60_000);
+  // A MiB in the pieces that many client libraries send.
+  const chunks = latin1(`8000\r\n${"x".repeat(32 * 1024)}\r\n`.repeat(32));
+  const most = peakMib(daemon);
+  const before: [method: string, target: string, body: string | Uint8Array, kept: boolean][] = [
+    ["PUT", target, CONTENT, false],
+    ["POST", "/v1/exec/start", padded, false],
+    ["POST", "/v1/exec/start", start, true],
+  ];
+  for (const [method, path, body, kept] of before) {
+    using first = await daemon.connect();
+    await first.send(request(method, path, [authorization, ["Content-Length", `${body.length}`]]));
+    await first.send(body);
+    const said = header(await first.response(method), "connection");
+    strictEqual(said, kept ? undefined : "close");
+    using another = await daemon.connect();
+    const connection = said === "close" ? another : first;
+    const chunked = ["Transfer-Encoding", "chunked"] as const;
+    await connection.send(request("PUT", target, [authorization, chunked]));
+    for (let sent = 0; sent < 64; sent++) await connection.send(chunks);
+    await connection.send("0\r\n\r\n");
+    strictEqual((await connection.response("PUT")).status, 204);
+    const more = peakMib(daemon) - most;
+    ok(more < 32, `${more} MiB more behind ${body.length} bytes for ${path}`);
   }
 });
 
@@ -83,9 +122,7 @@ Deno.test("a large body is not collected in memory", async () => {
   await using daemon = await Daemon.bootstrapped();
   const connections = await Promise.all(Array.from({ length: 5 }, () => daemon.connect()));
   const last = connections.at(-1);
-  const peak = (): number =>
-    Number(/VmHWM:\s*([0-9]+)/.exec(Deno.readTextFileSync(`/proc/${daemon.pid}/status`))?.[1]);
-  const before = peak();
+  const before = peakMib(daemon);
   for (const [at, connection] of connections.entries()) {
     // Those before the last one stop, and have all the large buffers.
     const sent = connection === last ? 128 : 2;
@@ -96,7 +133,7 @@ Deno.test("a large body is not collected in memory", async () => {
     for (let piece = 0; piece < sent; piece++) await connection.send(CONTENT.subarray(0, MIB));
   }
   strictEqual((await last?.response("PUT"))?.status, 204);
-  const more = Math.round((peak() - before) / 1024);
+  const more = peakMib(daemon) - before;
   ok(more < 40, `${more} MiB more`);
   for (const connection of connections) connection[Symbol.dispose]();
 });
