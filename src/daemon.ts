@@ -244,7 +244,7 @@ export class Daemon {
       // Streams of execs that published end by themselves, with their exit; give them the time.
       await within(FLUSH_MS, this.#router.idle(), undefined);
       this.#streams.close();
-      this.#files.transfers.close();
+      this.#files.close();
       await within(FLUSH_MS, tunnels, undefined);
       await within(FLUSH_MS, this.#router.idle(), undefined);
       // Connections without a request end too, but for those that will not: half-sent ones.

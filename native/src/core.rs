@@ -11,8 +11,6 @@ use rustix::io::Errno;
 
 use crate::clock::span_ns;
 use crate::connections::Connections;
-use crate::file::transfers::Transfers;
-use crate::jobs::Jobs;
 use crate::noise::Sessions;
 use crate::process::context::{Command, Context, Mailbox, Spans};
 use crate::process::exec::{Exec, Table};
@@ -23,6 +21,8 @@ use crate::process::spawner::{self, SpawnContext, Spawner};
 use crate::process::store::Store;
 use crate::process::{reap, spooler, supervisor};
 use crate::self_protection;
+use crate::thread_pool::ThreadPool;
+use crate::transfer::Transfers;
 use crate::wake::{Kind, Outbox, Wake};
 
 /// What the core is opened with.
@@ -61,7 +61,7 @@ pub struct Core {
     spawner: Arc<Spawner>,
     scans: Sender<Answer>,
     /// For calls that may hang.
-    pub jobs: Jobs,
+    pub jobs: ThreadPool,
     /// Files and trees on their way.
     pub transfers: Transfers,
     /// Connections that are watched.
@@ -117,7 +117,7 @@ impl Core {
             store: Arc::clone(&store),
         })
         .map_err(of_thread)?;
-        let jobs = Jobs::start(JOBS.0, JOBS.1).map_err(of_thread)?;
+        let jobs = ThreadPool::new("guestd-job", JOBS.0, JOBS.1);
         let transfers = Transfers::new(Arc::clone(&wake));
         let connections = Connections::new(Arc::clone(&wake));
         let (streams, tables, next_id) = Default::default();

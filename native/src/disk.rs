@@ -16,23 +16,6 @@ pub fn available_bytes(path: &Path) -> Result<u64, Errno> {
     }
 }
 
-/// The number of the file system of `path`, asked of the nearest ancestor that exists; 0 if it does
-/// not say. May hang as long as that file system does.
-pub fn number(path: &Path) -> u64 {
-    let mut at = PathBuf::from(path);
-    loop {
-        match rustix::fs::stat(&at) {
-            Ok(stat) => return stat.st_dev,
-            Err(_) if at.pop() => {
-                if at.as_os_str().is_empty() {
-                    at.push(".");
-                }
-            }
-            Err(_) => return 0,
-        }
-    }
-}
-
 /// What is known of the file system of `path`, asked of the nearest ancestor that exists.
 pub fn nearest(path: &Path) -> Result<StatVfs, Errno> {
     let mut at = PathBuf::from(path);
@@ -61,8 +44,6 @@ mod tests {
             nearest(absent).unwrap().f_fsid,
             nearest(there).unwrap().f_fsid
         );
-        assert_eq!(number(absent), number(there));
-        assert_ne!(number(there), number(Path::new("no/such/relative")));
     }
 
     #[test]

@@ -11,11 +11,11 @@
 //! - `process`  commands: started, their output kept, their groups ended, by one supervising thread
 //! - `reactor`  what an event loop is made of: an epoll set and timers
 //! - `self_protection`  limits that the daemon takes for itself
-//! - `file`, `tar`  files and trees on their way in and out
+//! - `file`, `tar`, `transfer`  files and trees, and each of them on its way in or out
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `noise`    who may have a tunnel, and the messages of those who proved it
 //! - `connections`  a look at this process's own TCP connections
-//! - `disk`, `jobs`, `clock`, `stderr`  free space, slow calls, time, the log
+//! - `disk`, `thread_pool`, `clock`, `stderr`  free space, threads for what may block, time, the log
 
 pub mod abi;
 pub mod clock;
@@ -25,11 +25,12 @@ pub mod disk;
 mod exports;
 pub mod file;
 pub mod identity;
-pub mod jobs;
 pub mod noise;
 pub mod process;
 pub mod reactor;
 pub mod self_protection;
 pub mod stderr;
 pub mod tar;
+pub mod thread_pool;
+pub mod transfer;
 pub mod wake;

@@ -1,8 +1,11 @@
 import type { Log } from "../log.ts";
-import type { Opened } from "../native/reader.ts";
-import { TransferError, TransferStatus } from "../native/transfer.ts";
-import type { Transfers } from "./transfers.ts";
+import { type Transfer, TransferError, TransferStatus } from "../native/transfer.ts";
+import type { Stop } from "./transfers.ts";
 
+/** What opening reads: one byte more than what is sent with its length if it is all. */
+const FIRST_BYTES = 256 * 1024 + 1;
+/** What one reading gives at most, in bytes. */
+const CHUNK_BYTES = 120 * 1024;
 /** How many chunks are read ahead: by the time one is asked for, small files have been packed for several. */
 const AHEAD = 4;
 
@@ -10,109 +13,132 @@ const AHEAD = 4;
 export interface Download {
   /** How many bytes there are; undefined where only the end will tell. */
   readonly length: number | undefined;
-  /** The bytes, for Deno's server to send. */
-  body(): Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
+  /** The bytes. */
+  readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
 }
 
-/** What a download needs. */
-export interface DownloadOptions {
-  /** Transfers under way. */
-  readonly transfers: Transfers;
-  /** Where failures are logged. */
-  readonly log: Log;
-}
-
-/** The way of what was opened. */
-export function download(opened: Opened, options: DownloadOptions): Download {
-  const { reader, first, ended } = opened;
-  if (ended) {
-    reader[Symbol.dispose]();
-    return { length: first.length, body: () => first };
+/** Waits until a download is open, and stops it when `stop` says so. Throws `TransferError`; then nothing is left open. */
+export async function openDownload(transfer: Transfer, stop: Stop, log: Log): Promise<Download> {
+  const end = (): void => {
+    stop[Symbol.dispose]();
+    transfer.close();
+  };
+  stop.signal.addEventListener("abort", end);
+  if (stop.signal.aborted) end();
+  try {
+    const first = new Uint8Array(FIRST_BYTES);
+    const opened = Promise.all([transfer.begun, transfer.read(first)]);
+    const [size, filled] = await stop.race(opened);
+    if (filled < FIRST_BYTES) {
+      end();
+      return { length: filled, body: first.subarray(0, filled) };
+    }
+    // A size that has been passed already was a lie, as those of /proc and /sys are.
+    const length = size >= filled ? size : undefined;
+    return {
+      length,
+      body: new ReadableStream(new Source(transfer, stop, first, length, log), {
+        highWaterMark: 0,
+      }),
+    };
+  } catch (error) {
+    end();
+    throw error;
   }
-  // A size that has been passed already was a lie, as those of /proc and /sys are.
-  const claimed = reader.size;
-  const length = claimed >= first.length ? claimed : undefined;
-  return { length, body: () => stream(opened, length, options) };
-}
-
-function logFailure(log: Log, error: unknown): void {
-  if (error instanceof TransferError && error.status === TransferStatus.cancelled) return;
-  log.warn("a download failed", { reason: error instanceof Error ? error.message : "" });
 }
 
 /**
- * The body of what was opened. It is read a few chunks ahead of the peer, so that the disk and the
- * network work at the same time and a slow peer costs no more than that.
+ * A download as the source of a stream. It is read a few chunks ahead of the client, so that the disk and the network work
+ * at the same time and a slow client costs no more than that.
+ *
+ * Invariant: `#left` bytes are still to be given, of which those in `#ahead` were asked for; `#given` is what the stream
+ * was given last.
  */
-function stream(
-  { reader, first }: Opened,
-  length: number | undefined,
-  { transfers, log }: DownloadOptions,
-): ReadableStream<Uint8Array> {
-  let left = length ?? Infinity;
-  let ended = false;
-  const ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
-  let given: ArrayBuffer | undefined;
-  let stop: () => void = () => {};
+class Source implements UnderlyingDefaultSource<Uint8Array> {
+  readonly #transfer: Transfer;
+  readonly #stop: Stop;
+  readonly #ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
+  readonly #length: number | undefined;
+  readonly #log: Log;
+  #left: number;
+  #given: ArrayBuffer | undefined;
+  #first: Uint8Array<ArrayBuffer> | undefined;
 
-  function end(): void {
-    ended = true;
-    reader[Symbol.dispose]();
-    transfers.remove(stop);
+  constructor(
+    transfer: Transfer,
+    stop: Stop,
+    first: Uint8Array<ArrayBuffer>,
+    length: number | undefined,
+    log: Log,
+  ) {
+    this.#transfer = transfer;
+    this.#stop = stop;
+    this.#first = first;
+    this.#length = length;
+    this.#left = length ?? Infinity;
+    this.#log = log;
   }
 
-  function give(
-    controller: ReadableStreamDefaultController<Uint8Array>,
-    chunk: Uint8Array<ArrayBuffer>,
-  ): void {
-    const last = (chunk !== first && chunk.length < reader.chunkBytes) || chunk.length >= left;
-    const piece = chunk.length > left ? chunk.subarray(0, left) : chunk;
-    left -= piece.length;
-    if (piece.length > 0) controller.enqueue(piece);
-    given = piece.buffer;
-    if (!last) return;
-    end();
-    if (length === undefined || left === 0) return controller.close();
-    const reason = "Cannot send the rest: the file became shorter";
-    log.info("a download was cut", { reason });
-    controller.error(new Error(reason));
+  start(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    const { signal } = this.#stop;
+    signal.addEventListener("abort", () => controller.error(signal.reason));
   }
 
-  /** Asks for what comes behind a chunk that is not the last. */
-  function readAhead(chunk: Uint8Array<ArrayBuffer>): void {
-    const wanted = Math.min(AHEAD, Math.ceil((left - chunk.length) / reader.chunkBytes));
-    while (ahead.length < wanted) {
-      const next = reader.next();
-      // It is looked at when the peer wants it; until then a failure is nobody's.
-      next.catch(() => {});
-      ahead.push(next);
+  async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
+    // Who asks for more has handed the last chunk on to the runtime, which holds its bytes by itself: let go of ours now,
+    // or tens of megabytes wait for a collection.
+    this.#given?.transfer(0);
+    try {
+      const [chunk, room] = await this.#next();
+      if (this.#stop.signal.aborted) return;
+      const piece = chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk;
+      this.#left -= piece.length;
+      this.#given = piece.buffer;
+      if (piece.length > 0) controller.enqueue(piece);
+      if (chunk.length === room && this.#left > 0) return this.#readAhead();
+      this.cancel();
+      if (this.#length !== undefined && this.#left > 0) {
+        const reason = "Cannot send the rest: the file became shorter";
+        this.#log.info("a download was cut", { reason });
+        throw new Error(reason);
+      }
+      controller.close();
+    } catch (error) {
+      if (this.#stop.signal.aborted) return;
+      this.cancel();
+      if (error instanceof TransferError && error.status !== TransferStatus.cancelled) {
+        this.#log.warn("a download failed", { reason: error.message });
+      }
+      controller.error(error);
     }
   }
 
-  return new ReadableStream<Uint8Array>({
-    start(controller): void {
-      stop = () => {
-        end();
-        controller.error(new Error("Cannot send the rest: the daemon ends"));
-      };
-      transfers.add(stop);
-    },
-    async pull(controller): Promise<void> {
-      // Who asks for more has handed the last chunk on to the runtime, which holds its bytes by
-      // itself: let go of ours now, or tens of megabytes wait for a collection.
-      given?.transfer(0);
-      try {
-        const chunk = await ahead.shift() ?? first;
-        if (ended) return;
-        if (chunk === first || chunk.length === reader.chunkBytes) readAhead(chunk);
-        give(controller, chunk);
-      } catch (error) {
-        if (ended) return;
-        end();
-        logFailure(log, error);
-        controller.error(error);
-      }
-    },
-    cancel: end,
-  }, { highWaterMark: 0 });
+  cancel(): void {
+    this.#stop[Symbol.dispose]();
+    this.#transfer.close();
+  }
+
+  /** The next chunk, and how much it had room for. */
+  async #next(): Promise<readonly [chunk: Uint8Array<ArrayBuffer>, room: number]> {
+    const first = this.#first;
+    this.#first = undefined;
+    if (first !== undefined) return [first, first.length];
+    const chunk = await (this.#ahead.shift() ?? this.#read());
+    return [chunk, CHUNK_BYTES];
+  }
+
+  #readAhead(): void {
+    const wanted = Math.min(AHEAD, Math.ceil(this.#left / CHUNK_BYTES));
+    while (this.#ahead.length < wanted) {
+      const next = this.#read();
+      // It is looked at when the client wants it; until then a failure is nobody's.
+      next.catch(() => {});
+      this.#ahead.push(next);
+    }
+  }
+
+  async #read(): Promise<Uint8Array<ArrayBuffer>> {
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    return chunk.subarray(0, await this.#transfer.read(chunk));
+  }
 }

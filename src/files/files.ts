@@ -1,17 +1,14 @@
 import type { Limits } from "../contract/limits.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
-import { type LineRange, Reader, type TreeLimits } from "../native/reader.ts";
-import { Upload, type UploadSettings } from "../native/upload.ts";
-import { type Download, download } from "./download.ts";
 import {
-  FILE_READ,
-  FILE_WRITE,
-  refusingTransfers,
-  type Statuses,
-  TAR_READ,
-  TAR_WRITE,
-} from "./refusal.ts";
+  type LineRange,
+  Transfer,
+  type TreeLimits,
+  type UploadSettings,
+} from "../native/transfer.ts";
+import { type Download, openDownload } from "./download.ts";
+import { FILE_READ, FILE_WRITE, refusing, type Statuses, TAR_READ, TAR_WRITE } from "./refusal.ts";
 import { Transfers } from "./transfers.ts";
 
 /** What the room of files needs. */
@@ -24,20 +21,21 @@ export interface FilesOptions extends UploadSettings {
   readonly log: Log;
 }
 
-/** Something that takes the bytes of a request's body. */
+/** What takes the bytes of a request's body. */
 export interface Sink {
-  /** Writes bytes; gives them back when they may be used again. Throws a `PlainRefusal`. */
+  /** Takes bytes, and gives them back when they may be used again. Several calls may be under way. */
   write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
-  /** All bytes are there: puts them in their place. Throws a `PlainRefusal`, and leaves nothing. */
-  finish(): Promise<void>;
-  /** Gives up; ends when nothing is left. */
-  abort(): Promise<void>;
 }
 
-/** Files and trees, in and out. Every method throws a `PlainRefusal` for what it cannot do. */
+/** Hands a body to a sink, until `stopped` is aborted: then it throws the reason. */
+export type Pour = (sink: Sink, stopped: AbortSignal) => Promise<void>;
+
+/**
+ * Files and trees, in and out. Every method throws a `PlainRefusal` for what it cannot do. `client` is aborted when the
+ * client leaves.
+ */
 export class Files {
-  /** Transfers under way. */
-  readonly transfers: Transfers = new Transfers();
+  readonly #transfers = new Transfers();
   readonly #options: FilesOptions;
   readonly #treeLimits: TreeLimits;
 
@@ -48,95 +46,79 @@ export class Files {
     this.#treeLimits = { members, bytes };
   }
 
-  /** Reads a file, whole or a window of its lines. `left` is aborted when the caller leaves. */
-  async readFile(path: string, left: AbortSignal, lines?: LineRange): Promise<Download> {
-    const { core, log } = this.#options;
-    const opened = await this.#opening(
-      left,
-      FILE_READ,
-      (stop) => Reader.openFile(core, path, stop, lines),
-    );
-    return download(opened, { transfers: this.transfers, log });
+  /** Reads a file, whole or a window of its lines. */
+  readFile(path: string, client: AbortSignal, lines?: LineRange): Promise<Download> {
+    const { core } = this.#options;
+    return this.#download(client, FILE_READ, () => Transfer.readFile(core, path, lines));
   }
 
-  /** Packs a directory. `left` as in {@link Files.readFile}. */
-  async readTree(path: string, left: AbortSignal): Promise<Download> {
-    const { core, log } = this.#options;
-    const opened = await this.#opening(
-      left,
+  /** Packs a directory. */
+  readTree(path: string, client: AbortSignal): Promise<Download> {
+    const { core } = this.#options;
+    return this.#download(
+      client,
       TAR_READ,
-      (stop) => Reader.openTree(core, path, stop, this.#treeLimits),
+      () => Transfer.readTree(core, path, this.#treeLimits),
     );
-    return download(opened, { transfers: this.transfers, log });
   }
 
-  /** Begins to write a file, with `mode` unless undefined. `left` as in {@link Files.readFile}. */
-  async writeFile(
+  /** Writes what `pour` hands over to a file, with `mode` unless undefined. */
+  writeFile(
     path: string,
-    left: AbortSignal,
     mode: number | undefined,
-  ): Promise<Sink> {
+    client: AbortSignal,
+    pour: Pour,
+  ): Promise<void> {
     const { core } = this.#options;
-    const upload = await this.#opening(
-      left,
+    return this.#upload(
+      client,
       FILE_WRITE,
-      (stop) => Upload.file(core, path, stop, mode, this.#options),
+      () => Transfer.writeFile(core, path, mode, this.#options),
+      pour,
     );
-    return this.#sink(FILE_WRITE, upload, left);
   }
 
-  /** Begins to spool an archive for the directory `root`. `left` as in {@link Files.readFile}. */
-  async writeTree(root: string, left: AbortSignal): Promise<Sink> {
+  /** Extracts the archive that `pour` hands over into the directory `root`. */
+  writeTree(root: string, client: AbortSignal, pour: Pour): Promise<void> {
     const { core } = this.#options;
-    const upload = await this.#opening(
-      left,
+    return this.#upload(
+      client,
       TAR_WRITE,
-      (stop) => Upload.tree(core, root, stop, this.#options),
+      () => Transfer.writeTree(core, root, this.#options),
+      pour,
     );
-    return this.#sink(TAR_WRITE, upload, left);
   }
 
-  /** Opens something, unless the caller leaves or the daemon ends before. */
-  async #opening<T>(
-    left: AbortSignal,
-    statuses: Statuses,
-    open: (stopped: AbortSignal) => Promise<T>,
-  ): Promise<T> {
-    const stopping = new AbortController();
-    const stop = (): void => stopping.abort();
-    left.addEventListener("abort", stop);
-    if (left.aborted) stop();
-    this.transfers.add(stop);
-    try {
-      return await refusingTransfers(statuses, this.#options.log, open(stopping.signal));
-    } finally {
-      left.removeEventListener("abort", stop);
-      this.transfers.remove(stop);
-    }
+  /** Stops what is under way: downloads are cut, uploads leave nothing. */
+  close(): void {
+    this.#transfers.close();
   }
 
-  #sink(statuses: Statuses, upload: Upload, left: AbortSignal): Sink {
+  #download(client: AbortSignal, statuses: Statuses, open: () => Transfer): Promise<Download> {
     const { log } = this.#options;
-    const stop = (): void => void upload.abort();
-    left.addEventListener("abort", stop);
-    if (left.aborted) stop();
-    this.transfers.add(stop);
-    return {
-      write: (bytes) => refusingTransfers(statuses, log, upload.write(bytes)),
-      finish: async (): Promise<void> => {
-        // Whoever has sent everything may leave: what was begun with all of it is carried out.
-        left.removeEventListener("abort", stop);
-        try {
-          await refusingTransfers(statuses, log, upload.finish(this.#treeLimits));
-        } finally {
-          this.transfers.remove(stop);
-        }
-      },
-      abort: async (): Promise<void> => {
-        left.removeEventListener("abort", stop);
-        this.transfers.remove(stop);
-        await upload.abort();
-      },
-    };
+    return refusing(statuses, log, () => openDownload(open(), this.#transfers.begin(client), log));
+  }
+
+  #upload(
+    client: AbortSignal,
+    statuses: Statuses,
+    open: () => Transfer,
+    pour: Pour,
+  ): Promise<void> {
+    return refusing(statuses, this.#options.log, async () => {
+      using stop = this.#transfers.begin(client);
+      stop.signal.throwIfAborted();
+      const transfer = open();
+      stop.signal.addEventListener("abort", () => void transfer.close());
+      try {
+        await stop.race(transfer.begun.then(() => pour(transfer, stop.signal)));
+        stop.outliveClient();
+        await transfer.finish(this.#treeLimits);
+      } finally {
+        const closed = transfer.close();
+        // Nobody waits for a disk that hangs.
+        if (!client.aborted) await closed;
+      }
+    });
   }
 }

@@ -32,14 +32,14 @@ export const TAR_WRITE: Statuses = new Map([
   [TransferStatus.underReserve, 507],
 ]);
 
-/** Waits for a transfer and turns its failure into the answer that `statuses` gives it. */
-export async function refusingTransfers<T>(
+/** Runs a transfer and turns its failure into the answer that `statuses` gives it. */
+export async function refusing<T>(
   statuses: Statuses,
   log: Log,
-  pending: Promise<T>,
+  run: () => Promise<T>,
 ): Promise<T> {
   try {
-    return await pending;
+    return await run();
   } catch (error) {
     if (!(error instanceof TransferError)) throw error;
     const status = statuses.get(error.status) ?? 500;

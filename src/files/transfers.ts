@@ -1,19 +1,75 @@
-/** Transfers under way, so that the end of the daemon ends them. */
+import { TransferError, TransferStatus } from "../native/transfer.ts";
+
+/** Transfers under way: each is stopped when its client leaves, and all are at the end of the daemon. */
 export class Transfers {
-  readonly #stops = new Set<() => void>();
+  readonly #ending = new AbortController();
 
-  /** Notes how to stop a transfer. */
-  add(stop: () => void): void {
-    this.#stops.add(stop);
-  }
-
-  /** Forgets a transfer that has ended. */
-  remove(stop: () => void): void {
-    this.#stops.delete(stop);
+  /** Begins a transfer for a client, whose leaving `client` tells. */
+  begin(client: AbortSignal): Stop {
+    return new Stop(client, this.#ending.signal);
   }
 
   /** Stops all: downloads are cut, uploads leave nothing. */
   close(): void {
-    for (const stop of [...this.#stops]) stop();
+    this.#ending.abort();
+  }
+}
+
+/**
+ * What stops one transfer, as {@link Transfers} says.
+ *
+ * Invariant: it listens to the client and to the daemon's end until it is disposed of, so that neither keeps a transfer
+ * that is over.
+ */
+export class Stop implements Disposable {
+  readonly #controller = new AbortController();
+  readonly #stopped = Promise.withResolvers<never>();
+  readonly #client: AbortSignal;
+  readonly #daemon: AbortSignal;
+  readonly #clientLeft = (): void => this.#abort("the client has left");
+  readonly #daemonEnds = (): void => this.#abort("the daemon ends");
+
+  /** Listens to both, of which either may have come already. */
+  constructor(client: AbortSignal, daemon: AbortSignal) {
+    this.#client = client;
+    // Not every transfer races with it all the time.
+    this.#stopped.promise.catch(() => {});
+    this.#daemon = daemon;
+    client.addEventListener("abort", this.#clientLeft);
+    daemon.addEventListener("abort", this.#daemonEnds);
+    if (client.aborted) this.#clientLeft();
+    if (daemon.aborted) this.#daemonEnds();
+  }
+
+  /** Aborted, with a {@link TransferError} as its reason, when the transfer is to stop. */
+  get signal(): AbortSignal {
+    return this.#controller.signal;
+  }
+
+  /** What `pending` gives or throws, unless the transfer is stopped: then it throws the signal's reason, at once. */
+  async race<T>(pending: Promise<T>): Promise<T> {
+    try {
+      return await Promise.race([this.#stopped.promise, pending]);
+    } catch (error) {
+      // Which of its steps has heard of it first does not matter then.
+      this.signal.throwIfAborted();
+      throw error;
+    }
+  }
+
+  /** From now on the client may leave: what was begun with all that it sent is carried out. */
+  outliveClient(): void {
+    this.#client.removeEventListener("abort", this.#clientLeft);
+  }
+
+  /** Listens to nobody any more. */
+  [Symbol.dispose](): void {
+    this.outliveClient();
+    this.#daemon.removeEventListener("abort", this.#daemonEnds);
+  }
+
+  #abort(why: string): void {
+    this.#controller.abort(new TransferError(TransferStatus.cancelled, `Cannot go on: ${why}`));
+    this.#stopped.reject(this.signal.reason);
   }
 }

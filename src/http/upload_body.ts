@@ -1,12 +1,13 @@
 import { PlainRefusal } from "../contract/refusal.ts";
+import type { Sink } from "../files/files.ts";
 import { abandonBody, beginBody, declaredLength } from "./body.ts";
 import { BodyLost } from "./body_lost.ts";
 
-/** How much is collected before it is handed on, in bytes. */
+/** How much is asked for at a time, and collected before it is handed on, in bytes. */
 const CHUNK_BYTES = 1024 * 1024;
 /**
- * How much of a chunked body is asked for at a time, in bytes. At each reading Deno 2.9 takes as much from the socket
- * as was asked for but gives one of the sender's chunks: what is asked for beyond that piles up in its memory, and is
+ * How much of a chunked body is asked for at a time, in bytes. At each reading Deno 2.9 takes as much from the socket as
+ * was asked for but gives one of the sender's chunks: what is asked for beyond that piles up in its memory, and is
  * moved at every further reading. Never less either: a reading that is too small for what stands between two chunks is
  * never answered, though more arrives.
  */
@@ -42,20 +43,16 @@ export class BufferShare {
 /** How many uploads at a time get large buffers. */
 const LARGE_UPLOADS = 4;
 
-/** What takes a body's bytes. */
-export interface BodySink {
-  /** Takes bytes, and gives them back when they may be used again. */
-  write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>>;
-  /** There will be no more, and what was taken is worth nothing. */
-  abort(): Promise<void>;
-}
-
-/** How a body is read. */
-export interface BodyReading {
-  /** Where its buffers come from. */
+/** Where a body goes. */
+export interface Pouring {
+  /** What takes the bytes. */
+  readonly sink: Sink;
+  /** Most bytes of it. */
+  readonly maxBytes: number;
+  /** Stops the reading when it is aborted. */
+  readonly stopped: AbortSignal;
+  /** Where the buffers come from. */
   readonly share: BufferShare;
-  /** Called with what stops the reading; the body then counts as lost. */
-  readonly onStop: (stop: () => void) => void;
 }
 
 /** Throws 413 for a body that is declared larger than `maxBytes`. */
@@ -64,67 +61,52 @@ export function refuseDeclared(request: Request, maxBytes: number): void {
 }
 
 /**
- * Hands a request's body to `sink`, through a few buffers: the bytes are copied into them once, and the client waits while
- * all are on their way. Throws 413 as soon as there are more than `maxBytes`, {@link BodyLost}, and what `sink` throws;
- * then the sink was aborted and nothing is under way.
+ * Hands a request's body to a sink, through a few buffers: the bytes are copied into them once, and the client waits while
+ * all are on their way. Throws 413 as soon as there are more than `maxBytes`, {@link BodyLost}, what the sink throws, and
+ * the reason of `stopped`; some bytes may then still be on their way.
  */
-export async function pumpBody(
+export async function pourBody(
   request: Request,
-  maxBytes: number,
-  sink: BodySink,
-  { share, onStop }: BodyReading,
+  { sink, maxBytes, stopped, share }: Pouring,
 ): Promise<void> {
   if (request.body === null) return;
   beginBody(request);
+  using buffers = share.take();
   const declared = declaredLength(request);
-  const chunked = request.headers.has("transfer-encoding");
-  const source = chunked
+  // One byte more than a small body has, so that its end is seen at once.
+  const bufferBytes = Math.min(buffers.bytes, (declared ?? buffers.bytes) + 1);
+  const source = request.headers.has("transfer-encoding")
     ? sourceOf(request.body, CHUNKED_STEP_BYTES, CHUNKED_STEP_BYTES)
     : sourceOf(request.body, 1, CHUNK_BYTES);
-  // Why the reading was given up, if it was: what the body then says of itself is not it.
-  let given: { readonly up: unknown } | undefined;
-  const giveUp = (up: unknown): void => {
-    given ??= { up };
-    source.cancel();
-  };
-  onStop(() => giveUp(over()));
-  const writing: Promise<Uint8Array<ArrayBuffer>>[] = [];
-  try {
+  // The client may wait for the answer before it sends on, so whatever goes wrong ends the reading.
+  const failed = Promise.withResolvers<never>();
+  stopped.addEventListener("abort", () => failed.reject(stopped.reason));
+  const written: Promise<Uint8Array<ArrayBuffer>>[] = [];
+  async function pour(): Promise<void> {
     let received = 0;
-    using buffers = share.take();
-    // One byte more than a small body has, so that its end is seen at once.
-    const bufferBytes = Math.min(buffers.bytes, (declared ?? buffers.bytes) + 1);
     for (let ended = false; !ended;) {
-      const buffer = writing.length < buffers.count
-        ? new ArrayBuffer(bufferBytes)
-        : await returned(writing, bufferBytes);
-      const { chunk, done } = await source.fill(buffer, maxBytes - received + 1);
-      ended = done;
-      received += chunk.length;
+      const spare = written.length < buffers.count ? undefined : (await written.shift())?.buffer;
+      const filled = await source.fill(
+        spare ?? new ArrayBuffer(bufferBytes),
+        maxBytes - received + 1,
+      );
+      ended = filled.done;
+      received += filled.chunk.length;
       if (received > maxBytes) throw tooLarge(maxBytes);
-      if (chunk.length === 0) break;
-      const written = sink.write(chunk);
-      // The client may wait for the answer before it sends on.
-      written.catch(giveUp);
-      writing.push(written);
+      if (filled.chunk.length === 0) break;
+      const taken = sink.write(filled.chunk);
+      taken.catch(failed.reject);
+      written.push(taken);
     }
-    await Promise.all(writing);
+    await Promise.all(written);
+  }
+  try {
+    stopped.throwIfAborted();
+    await Promise.race([failed.promise, pour()]);
   } catch (error) {
     abandonBody(request, source);
-    // First: what waits behind a disk that hangs need not be waited for.
-    const cause = given === undefined ? error : given.up;
-    await Promise.allSettled([sink.abort(), ...writing]);
-    throw cause;
+    throw error;
   }
-}
-
-/** The buffer that was handed on first, once it was given back. */
-async function returned(
-  writing: Promise<Uint8Array<ArrayBuffer>>[],
-  bufferBytes: number,
-): Promise<ArrayBuffer> {
-  const bytes = await writing.shift();
-  return bytes?.buffer ?? new ArrayBuffer(bufferBytes);
 }
 
 /** A part of a body. */
@@ -142,19 +124,19 @@ interface Source {
    */
   fill(buffer: ArrayBuffer, enough: number): Promise<Filled>;
   /** Reads no further. */
-  cancel(): void;
+  cancel(): Promise<void>;
 }
 
 /**
- * A body that is still arriving is a stream of bytes, to be asked for `least` to `most` at a time; one that had arrived
- * may be one of chunks.
+ * A body that is still arriving is a stream of bytes, to be asked for `least` to `most` at a time; one that had arrived is
+ * whole.
  */
 function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number): Source {
   let reader: ReadableStreamBYOBReader;
   try {
     reader = body.getReader({ mode: "byob" });
   } catch {
-    return chunkSource(body.getReader());
+    return arrivedSource(body.getReader());
   }
   return {
     async fill(buffer, enough): Promise<Filled> {
@@ -162,8 +144,8 @@ function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number)
       let filled = 0;
       let ended = false;
       while (!ended && filled < enough && held.byteLength - filled >= least) {
-        const step = Math.min(most, held.byteLength - filled);
-        const { done, value } = await orLost(reader.read(new Uint8Array(held, filled, step)));
+        const room = Math.min(most, held.byteLength - filled);
+        const { done, value } = await orLost(reader.read(new Uint8Array(held, filled, room)));
         // Only a reader that was cancelled keeps the buffer.
         if (value === undefined) throw new BodyLost();
         held = value.buffer;
@@ -172,35 +154,17 @@ function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number)
       }
       return { chunk: new Uint8Array(held, 0, filled), done: ended };
     },
-    cancel: () => void reader.cancel().catch(() => {}),
+    cancel: () => reader.cancel(),
   };
 }
 
-function chunkSource(reader: ReadableStreamDefaultReader<Uint8Array>): Source {
-  let rest = new Uint8Array();
-  let cancelled = false;
+function arrivedSource(reader: ReadableStreamDefaultReader<Uint8Array>): Source {
   return {
-    async fill(buffer, enough): Promise<Filled> {
-      const bytes = new Uint8Array(buffer);
-      let filled = 0;
-      while (filled < enough && filled < bytes.length) {
-        if (rest.length === 0) {
-          const { done, value } = await orLost(reader.read());
-          if (cancelled) throw new BodyLost();
-          if (done) return { chunk: bytes.subarray(0, filled), done };
-          rest = new Uint8Array(value);
-        }
-        const piece = rest.subarray(0, bytes.length - filled);
-        bytes.set(piece, filled);
-        filled += piece.length;
-        rest = rest.subarray(piece.length);
-      }
-      return { chunk: bytes.subarray(0, filled), done: false };
+    async fill(): Promise<Filled> {
+      const { done, value } = await orLost(reader.read());
+      return { chunk: new Uint8Array(value ?? []), done };
     },
-    cancel(): void {
-      cancelled = true;
-      reader.cancel().catch(() => {});
-    },
+    cancel: () => reader.cancel(),
   };
 }
 
@@ -212,12 +176,9 @@ async function orLost<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;
   } catch (error) {
-    throw error instanceof Deno.errors.BadResource ? over() : new BodyLost();
+    if (!(error instanceof Deno.errors.BadResource)) throw new BodyLost();
+    throw new PlainRefusal(500, "Cannot go on: the daemon ends");
   }
-}
-
-function over(): PlainRefusal {
-  return new PlainRefusal(500, "Cannot write on: the upload is over");
 }
 
 function tooLarge(maxBytes: number): PlainRefusal {

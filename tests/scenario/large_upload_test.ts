@@ -182,7 +182,7 @@ asRoot.test("uploads that the daemon's end stops say so, and are no failures in 
   strictEqual(await daemon.stop(), 0);
   for (const connection of stopped) {
     const { status, body } = await connection.response("PUT");
-    strictEqual(new TextDecoder().decode(body), "Cannot write on: the upload is over\n");
+    strictEqual(new TextDecoder().decode(body), "Cannot go on: the daemon ends\n");
     strictEqual(status, 500);
     connection[Symbol.dispose]();
   }

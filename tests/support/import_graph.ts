@@ -51,8 +51,9 @@ export function violations(edges: readonly Edge[]): string[] {
 
 /** Height of each room of the core in native/src/. What has none is for all, and uses no room. */
 const CORE_HEIGHTS: ReadonlyMap<string, number> = new Map([
-  ["exports", 4],
-  ["core", 3],
+  ["exports", 5],
+  ["core", 4],
+  ["transfer", 3],
   ["tar", 2],
   ["file", 1],
   ["identity", 1],

@@ -4,7 +4,6 @@
 
 mod connections;
 mod core;
-mod downloads;
 mod exec;
 mod files;
 mod identity;

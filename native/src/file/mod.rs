@@ -1,24 +1,18 @@
 //! Files on their way in and out: whole, confined to their target, never half.
 //!
-//! - `read`, `window`  a file's bytes, a window of its lines
+//! - `read`, `window`, `reader`  a file's bytes, a window of its lines, and what they have in common
 //! - `target`, `temp`, `parents`, `reserve`  where an upload goes and what it leaves alone
-//! - `reader`, `upload`  a transfer under way, step by step
-//! - `crew`, `strand`, `ticket`  the threads, the order of the steps, their completion
+//! - `failure`  what went wrong, for the code and for people
 
-pub mod crew;
 pub mod failure;
 pub mod parents;
 pub mod read;
 pub mod reader;
 pub mod reserve;
-pub mod strand;
 pub mod target;
 pub mod temp;
 #[cfg(test)]
 pub mod testing;
-pub mod ticket;
-pub mod transfers;
-pub mod upload;
 pub mod window;
 
 use std::os::fd::AsFd;

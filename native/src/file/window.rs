@@ -13,8 +13,6 @@ use super::reader::Source;
 
 /// How much is looked at between two looks at whether anybody still wants it, in bytes.
 const BLOCK: usize = 256 << 10;
-/// So many blocks are passed over before others have their turn.
-const TURN: usize = 32;
 
 /// The lines from `first` to `last` of a file; a line ends with its LF, and owns it.
 ///
@@ -59,14 +57,11 @@ impl LineWindow {
         })
     }
 
-    /// Passes over some of the lines before the window. However long they are, one block is held.
+    /// Passes over the lines before the window. However long they are, one block is held.
     fn seek(&mut self) -> Result<(), Failure> {
         let mut block = std::mem::take(&mut self.block);
         block.resize(BLOCK, 0);
-        for _ in 0..TURN {
-            if self.skip == 0 {
-                break;
-            }
+        while self.skip > 0 {
             if self.cancelled.load(Ordering::Relaxed) {
                 return Err(Failure::new(CANCELLED, "Cannot read on: nobody wants it"));
             }
@@ -87,15 +82,10 @@ impl LineWindow {
 }
 
 impl Source for LineWindow {
-    fn prepare(&mut self) -> Result<bool, Failure> {
+    fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
         if self.skip > 0 {
             self.seek()?;
         }
-        Ok(self.skip == 0)
-    }
-
-    fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
-        while !self.prepare()? {}
         let mut filled = 0;
         while filled < out.len() && self.left > 0 {
             let room = &mut out[filled..];

@@ -1,10 +1,10 @@
 import { decodeFileReadQuery, decodeFsQuery, parseMode } from "../../contract/files.ts";
 import { PlainRefusal } from "../../contract/refusal.ts";
 import type { Download } from "../../files/download.ts";
-import type { Files, Sink } from "../../files/files.ts";
+import type { Files, Pour } from "../../files/files.ts";
 import { empty } from "../respond.ts";
 import type { Call, Handlers } from "../router.ts";
-import { BufferShare, pumpBody, refuseDeclared } from "../upload_body.ts";
+import { BufferShare, pourBody, refuseDeclared } from "../upload_body.ts";
 
 const LAST_LINE = 2n ** 64n - 1n;
 
@@ -23,55 +23,43 @@ export type FileRoutes = Pick<Handlers, "file_read" | "file_write" | "tar_read" 
 export function fileRoutes({ files, maxBodyBytes }: FileRoutesOptions): FileRoutes {
   const share = new BufferShare();
 
-  async function take({ request }: Call, sink: Sink): Promise<Response> {
-    let stop: () => void = () => {};
-    try {
-      await pumpBody(request, maxBodyBytes, sink, {
-        share,
-        onStop(stopping): void {
-          stop = stopping;
-          files.transfers.add(stop);
-        },
-      });
-    } finally {
-      files.transfers.remove(stop);
-    }
-    await sink.finish();
-    return empty(204);
-  }
-
-  function give(type: string, download: Download): Response {
-    const headers: Record<string, string> = { "content-type": type };
-    if (download.length !== undefined) headers["content-length"] = String(download.length);
-    return new Response(download.body(), { headers });
+  /** What hands a request's body over; refuses one that declares too much. */
+  function pour(request: Request): Pour {
+    refuseDeclared(request, maxBodyBytes);
+    return (sink, stopped) => pourBody(request, { sink, maxBytes: maxBodyBytes, stopped, share });
   }
 
   return {
-    async file_read(call: Call): Promise<Response> {
-      const { path, start_line: start, end_line: end } = decodeFileReadQuery(call.query);
+    async file_read({ request, query }: Call): Promise<Response> {
+      const { path, start_line: start, end_line: end } = decodeFileReadQuery(query);
       const whole = start === null && end === null;
       const lines = whole ? undefined : { first: start ?? 1n, last: end ?? LAST_LINE };
-      const download = await files.readFile(path, call.request.signal, lines);
-      return give("application/octet-stream", download);
+      const download = await files.readFile(path, request.signal, lines);
+      return answer("application/octet-stream", download);
     },
-    async file_write(call: Call): Promise<Response> {
-      const { path, mode: octal } = decodeFsQuery(call.query);
+    async file_write({ request, query }: Call): Promise<Response> {
+      const { path, mode: octal } = decodeFsQuery(query);
       const mode = octal === null ? undefined : parseMode(octal);
-      refuseDeclared(call.request, maxBodyBytes);
-      return await take(call, await files.writeFile(path, call.request.signal, mode));
+      await files.writeFile(path, mode, request.signal, pour(request));
+      return empty(204);
     },
-    async tar_read(call: Call): Promise<Response> {
-      const { path } = decodeFsQuery(call.query);
-      const download = await files.readTree(path, call.request.signal);
-      return give("application/x-tar", download);
+    async tar_read({ request, query }: Call): Promise<Response> {
+      const { path } = decodeFsQuery(query);
+      return answer("application/x-tar", await files.readTree(path, request.signal));
     },
-    async tar_write(call: Call): Promise<Response> {
-      const { path } = decodeFsQuery(call.query);
+    async tar_write({ request, query }: Call): Promise<Response> {
+      const { path } = decodeFsQuery(query);
       if (!path.startsWith("/")) {
         throw new PlainRefusal(400, "query parameter path must be absolute");
       }
-      refuseDeclared(call.request, maxBodyBytes);
-      return await take(call, await files.writeTree(path, call.request.signal));
+      await files.writeTree(path, request.signal, pour(request));
+      return empty(204);
     },
   };
+}
+
+function answer(type: string, { length, body }: Download): Response {
+  const headers: Record<string, string> = { "content-type": type };
+  if (length !== undefined) headers["content-length"] = String(length);
+  return new Response(body, { headers });
 }

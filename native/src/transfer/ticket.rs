@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::failure::Failure;
+use crate::file::failure::Failure;
 use crate::wake::Wake;
 
 /// Sentences of failed operations, by token, until they are taken.
 pub type Texts = Arc<Mutex<HashMap<u32, String>>>;
 
-/// Invariant: `token` is completed exactly once: by [`Ticket::end`], or when this is dropped.
+/// Invariant: `token` is completed exactly once: by [`Ticket::end`], or when this is dropped, with EAGAIN and no sentence.
 pub struct Ticket {
     wake: Arc<Wake>,
     texts: Texts,
@@ -31,10 +31,6 @@ impl Ticket {
 
     /// Completes the operation.
     pub fn end(mut self, result: Result<i64, Failure>) {
-        self.complete(result);
-    }
-
-    fn complete(&mut self, result: Result<i64, Failure>) {
         self.ended = true;
         match result {
             Ok(value) => self.wake.complete(self.token, 0, value),
@@ -51,11 +47,7 @@ impl Ticket {
 impl Drop for Ticket {
     fn drop(&mut self) {
         if !self.ended {
-            // The job panicked, or no thread could be had for it.
-            self.complete(Err(Failure::new(
-                libc::EAGAIN,
-                "Cannot finish a file operation: it was given up",
-            )));
+            self.wake.complete(self.token, libc::EAGAIN, 0);
         }
     }
 }
