@@ -5,7 +5,7 @@ import { checked } from "./status.ts";
 export interface IdentityKeys {
   /** This VM's X25519 secret. */
   readonly seed: Uint8Array<ArrayBuffer>;
-  /** The caller's X25519 public key. */
+  /** The client's X25519 public key. */
   readonly hostPublicKey: Uint8Array<ArrayBuffer>;
 }
 

@@ -13,7 +13,7 @@ Deno.test("terminate is answered with 200 and no body, and the daemon then exits
   }
 });
 
-Deno.test("terminate is 200 whatever is sent, and begins even if its caller vanishes", async () => {
+Deno.test("terminate is 200 whatever is sent, and begins even if its client vanishes", async () => {
   for (const body of ["{no json", new Uint8Array(200_000)]) {
     await using daemon = await Daemon.start();
     strictEqual(await text(await daemon.hook("terminate", body)), "");

@@ -37,7 +37,7 @@ export function simpleHookTests(hook: Exclude<HookName, "run" | "terminate">): v
     strictEqual((await daemon.health()).hooks.length, BODIES.length);
   });
 
-  Deno.test(`${hook} is recorded with the daemon's clock, also when its caller vanishes`, async () => {
+  Deno.test(`${hook} is recorded with the daemon's clock, also when its client vanishes`, async () => {
     await using daemon = await Daemon.start();
     const before = Math.floor(Date.now() / 1000);
     await daemon.hook(hook);

@@ -113,7 +113,7 @@ Deno.test("queries of any kind are taken or refused, never a crash", async () =>
   await stillServes(daemon);
 });
 
-Deno.test("nothing that a caller sent in confidence is in the log, whatever went wrong", async () => {
+Deno.test("nothing that a client sent in confidence is in the log, whatever went wrong", async () => {
   await using daemon = await Daemon.start();
   await daemon.bootstrap("t0ken-s3cret", { BASE: "s3cret-base" });
   const env = { OWN: "s3cret-env" };

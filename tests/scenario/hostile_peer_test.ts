@@ -87,7 +87,7 @@ asRoot.test("six hundred clients that stop half-way cost their sockets alone, an
     using crowd = await Crowd.gather(daemon, 600);
     await Promise.all(crowd.members.map(async (member, index) => {
       await member.send(halves[index % halves.length] ?? new Uint8Array());
-      // A caller that ends its sending side counts as gone; the daemon closes, or answers 400 and closes.
+      // A client that ends its sending side counts as gone; the daemon closes, or answers 400 and closes.
       if (finishes) await member.finish();
     }));
     const id = crypto.randomUUID();
@@ -199,7 +199,7 @@ asRoot.test("readers that vanish in the middle of a large answer lose nothing th
   await before.back();
   const { stdout, stderr } = await daemon.poll(id);
   deepStrictEqual([stdout?.length, stderr?.length], [size, size]);
-  // An ack that is asked for and not read is one all the same: the caller vanished after it was done.
+  // An ack that is asked for and not read is one all the same: the client vanished after it was done.
   {
     using connection = await daemon.connect();
     await connection.send(request("POST", execPath(id, "ack"), [authorization(daemon)]));

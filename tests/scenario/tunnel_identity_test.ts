@@ -4,7 +4,7 @@ import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { hello, House, NONE, OFFER, text } from "../support/tunnel_house.ts";
 
-Deno.test("a caller that proves itself is relayed, under either prologue, with or without a payload", async () => {
+Deno.test("a client that proves itself is relayed, under either prologue, with or without a payload", async () => {
   await using house = await House.open();
   for (const bound of [false, true]) {
     for (const payload of [NONE, OFFER, new Uint8Array([0]), new Uint8Array([0xfe])]) {
@@ -68,7 +68,7 @@ Deno.test("the confirmation and what follows it may come in one piece", async ()
   strictEqual(await connection.text(7), "at once");
 });
 
-Deno.test("both ends say when they are done, and the guest sees the caller's end as one", async () => {
+Deno.test("both ends say when they are done, and the guest sees the client's end as one", async () => {
   await using house = await House.open();
   {
     const [client, session] = await house.tunnel();
@@ -98,7 +98,7 @@ Deno.test("both ends say when they are done, and the guest sees the caller's end
   }
 });
 
-Deno.test("a caller that leaves without its agreed end is cut short, and its guest reset", async (test) => {
+Deno.test("a client that leaves without its agreed end is cut short, and its guest reset", async (test) => {
   await using house = await House.open();
   const leave: Record<string, (client: TunnelClient) => Promise<unknown>> = {
     "with a close frame": (client) => client.send(frame(FIN | OP.close, new Uint8Array([3, 232]))),
@@ -127,7 +127,7 @@ Deno.test("a caller that leaves without its agreed end is cut short, and its gue
   });
 });
 
-Deno.test("what a caller sent before it answered the guest's end still reaches the guest, which is reset behind it", async () => {
+Deno.test("what a client sent before it answered the guest's end still reaches the guest, which is reset behind it", async () => {
   await using house = await House.open();
   const [client, session] = await house.tunnel();
   using _client = client;
@@ -149,7 +149,7 @@ Deno.test("what a caller sent before it answered the guest's end still reaches t
   strictEqual(await connection.ending(), "reset");
 });
 
-Deno.test("a message that is not the caller's ends the relay and resets the guest", async (test) => {
+Deno.test("a message that is not the client's ends the relay and resets the guest", async (test) => {
   await using house = await House.open();
   const broken: Record<string, (session: Session) => Uint8Array> = {
     "a flipped bit": (session) => {

@@ -31,7 +31,7 @@ Deno.test("what is no WebSocket frame proves nothing, and ends a relay", async (
   strictEqual(await connection.ending(), "reset");
 });
 
-Deno.test("what does not prove the caller is refused with one and the same sentence, and nothing is dialled", async (test) => {
+Deno.test("what does not prove the client is refused with one and the same sentence, and nothing is dialled", async (test) => {
   await using house = await House.open();
   const { pair, guest } = house;
   const first = (prologue: Uint8Array<ArrayBuffer> = NONE): Uint8Array<ArrayBuffer> =>
@@ -146,7 +146,7 @@ Deno.test("a handshake replayed to another daemon with the same seed gets a dial
   strictEqual(await connection.ending(), "reset");
 });
 
-Deno.test("a caller that says nothing, or stops half-way, is refused after five seconds", async () => {
+Deno.test("a client that says nothing, or stops half-way, is refused after five seconds", async () => {
   await using house = await House.open();
   const silent = await house.ask();
   const halfway = await house.ask();

@@ -159,7 +159,7 @@ export class Daemon implements AsyncDisposable {
   }
 
   /**
-   * Fetches a path with the token, if there is one; an `authorization` header of the caller's own wins, empty none.
+   * Fetches a path with the token, if there is one; an `authorization` header that is given wins, empty none.
    * Throws where the answer is none that the daemon's schema announces.
    */
   async fetch(path: string, init: RequestInit = {}): Promise<Response> {

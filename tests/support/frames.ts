@@ -1,5 +1,5 @@
 /**
- * WebSocket frames of a caller, made by hand, so that they can also be made wrong.
+ * WebSocket frames of a client, made by hand, so that they can also be made wrong.
  *
  * @module
  */

@@ -1,5 +1,5 @@
 /**
- * A second implementation of `Noise_KK_25519_ChaChaPoly_BLAKE2s`, the caller's side, after the text of the
+ * A second implementation of `Noise_KK_25519_ChaChaPoly_BLAKE2s`, the client's side, after the text of the
  * specification (revision 34) and with primitives that the daemon does not use.
  *
  * @module
@@ -57,8 +57,8 @@ class CipherState {
   }
 }
 
-/** Who speaks: the caller's secret, the VM's public key, and the prologue. */
-export interface CallerKeys {
+/** Who speaks: the client's secret, the VM's public key, and the prologue. */
+export interface ClientKeys {
   readonly secret: Bytes;
   readonly vmPublicKey: Bytes;
   readonly prologue: Bytes;
@@ -74,7 +74,7 @@ export class Session {
   readonly payload: Bytes;
   /** The handshake's hash. */
   readonly hash: Bytes;
-  /** The two keys, of what the caller sends and of what it receives. */
+  /** The two keys, of what the client sends and of what it receives. */
   readonly keys: readonly [Bytes, Bytes];
 
   /** See {@link Handshake.finish}. */
@@ -100,7 +100,7 @@ export class Session {
 
 /** The initiator's side of the handshake: `-> e, es, ss` and `<- e, ee, se`. */
 export class Handshake {
-  readonly #keys: CallerKeys;
+  readonly #keys: ClientKeys;
   readonly #ephemeral: Bytes;
   #hash: Bytes;
   #chain: Bytes;
@@ -108,7 +108,7 @@ export class Handshake {
   readonly #secrets: Bytes[] = [];
 
   /** Begins. */
-  constructor(keys: CallerKeys) {
+  constructor(keys: ClientKeys) {
     this.#keys = keys;
     this.#ephemeral = keys.ephemeral ?? x25519.utils.randomSecretKey();
     // Longer than a hash, the name is hashed; then the prologue and both static keys are mixed in.
@@ -174,13 +174,13 @@ export function portPrologue(port: number): Uint8Array<ArrayBuffer> {
   return joined(text, new Uint8Array([port >> 8, port & 0xff]));
 }
 
-/** What the caller's first transport message says under that prologue. */
+/** What the client's first transport message says under that prologue. */
 export const READY = "microvms-tunnel-ready";
 
-/** A VM and its caller, and the run hook's part that tells the VM so. */
+/** A VM and its client, and the run hook's part that tells the VM so. */
 export class Pair {
   readonly #seed = x25519.utils.randomSecretKey();
-  /** The caller's secret. */
+  /** The client's secret. */
   readonly secret: Bytes = x25519.utils.randomSecretKey();
 
   /** The run hook's keys, by their wire names. */

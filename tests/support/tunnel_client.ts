@@ -1,5 +1,5 @@
 /**
- * The caller's side of a tunnel: WebSocket frames written and read by hand, over a bare TCP connection.
+ * The client's side of a tunnel: WebSocket frames written and read by hand, over a bare TCP connection.
  *
  * @module
  */
@@ -26,7 +26,7 @@ export interface Closed {
 }
 
 /**
- * A caller. Invariant: `#buffer` from `#start` to `#end` holds the bytes that arrived and no frame has claimed yet.
+ * A client. Invariant: `#buffer` from `#start` to `#end` holds the bytes that arrived and no frame has claimed yet.
  */
 export class TunnelClient implements Disposable {
   /** The bare connection. */

@@ -134,7 +134,7 @@ export class GuestConnection implements Disposable {
     return new TextDecoder().decode(await this.bytes(size));
   }
 
-  /** How the caller's stream ends: at once with nothing more, `end` or `reset`. */
+  /** How the client's stream ends: at once with nothing more, `end` or `reset`. */
   async ending(): Promise<"end" | "reset"> {
     const buffer = new Uint8Array(65536);
     try {

@@ -10,18 +10,18 @@ import { bootstrapPair, type Pair, portPrologue, READY, type Session } from "./n
 import { TunnelClient } from "./tunnel_client.ts";
 import { Guest, type GuestConnection } from "./tunnel_guest.ts";
 
-/** What a caller offers. */
+/** What a client offers. */
 export const OFFER = new Uint8Array([1]);
 /** The empty prologue, or nothing. */
 export const NONE = new Uint8Array(0);
 /** Bytes as text. */
 export const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
-/** A daemon with an identity, its caller's keys, and a guest. */
+/** A daemon with an identity, its client's keys, and a guest. */
 export class House implements AsyncDisposable {
   /** The daemon. */
   readonly daemon: Daemon;
-  /** Its caller's keys. */
+  /** Its client's keys. */
   readonly pair: Pair;
   /** Somebody who listens on a loopback port. */
   readonly guest: Guest = new Guest();

@@ -26,7 +26,7 @@ import { checkNoIdentity, checkTunnel } from "./tunnel_checks.ts";
 /** What the image gives every guest, for identity repair to change. */
 const IMAGE_MACHINE_ID = "1".padStart(32, "0");
 const SHELF = new Shelf();
-/** Whom the guest's tunnels take for its caller. */
+/** Whom the guest's tunnels take for its client. */
 const pair = new Pair();
 
 let machine: Machine;

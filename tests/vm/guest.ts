@@ -18,7 +18,7 @@ const ANSWER_MS = 60_000;
 /** A lifecycle hook without a body. */
 export type Hook = "ready" | "validate" | "suspend" | "resume" | "terminate";
 
-/** One guest, as its platform and its caller see it. */
+/** One guest, as its platform and its client see it. */
 export class Guest implements Disposable {
   /** The bearer token, once the run hook has installed one. */
   token: string | undefined;

@@ -1,5 +1,5 @@
 /**
- * A guest of 512 MiB under all that a caller may ask for: nothing is lost, and the kernel's OOM killer stays away.
+ * A guest of 512 MiB under all that a client may ask for: nothing is lost, and the kernel's OOM killer stays away.
  *
  * @module
  */
@@ -23,7 +23,7 @@ const SHELF = new Shelf();
 let machine: Machine;
 let guest: Guest;
 
-const step = journey("a guest of 512 MiB under all that a caller may ask for", async () => {
+const step = journey("a guest of 512 MiB under all that a client may ask for", async () => {
   await machine?.[Symbol.asyncDispose]();
   guest?.[Symbol.dispose]();
   SHELF[Symbol.dispose]();

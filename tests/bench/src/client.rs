@@ -1,4 +1,4 @@
-//! One caller of the daemon: a kept connection and the exec routes.
+//! One client of the daemon: a kept connection and the exec routes.
 
 use std::net::SocketAddr;
 
@@ -27,7 +27,7 @@ pub struct Ended {
     pub stderr: String,
 }
 
-/// A caller with a connection of its own.
+/// A client with a connection of its own.
 pub struct Client {
     /// Its connection, for what has no method here.
     pub connection: Connection,

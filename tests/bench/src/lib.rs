@@ -2,7 +2,7 @@
 //!
 //! Map:
 //! - `http`, `sse`  as much of each as the daemon's answers need
-//! - `client`, `daemon`  one caller; one daemon process, its memory and descriptors
+//! - `client`, `daemon`  one client; one daemon process, its memory and descriptors
 //! - `transfer`, `tunnel`  bodies of megabytes; both ends of a tunnel
 //! - `limit`, `ssh`, `nginx`  what is compared with: the kernel alone, OpenSSH, nginx
 //! - `bench`  the measurements; `figures`, `report`  what becomes of them

@@ -16,10 +16,10 @@ use crate::tunnel::guest;
 
 /// Sent and received each time, in bytes.
 const BYTES: usize = 256 << 20;
-/// The keys that the caller has, those of the published vectors: a seed of 0x11, and the public key
+/// The keys that the client has, those of the published vectors: a seed of 0x11, and the public key
 /// of a secret of 0x22; both in base64.
 const SEED: &str = "ERERERERERERERERERERERERERERERERERERERERERE=";
-const CALLER: &str = "D6poTtKIZ7l/Smot7l34zpdOdrcBjj8iocTPJnhXDyA=";
+const CLIENT: &str = "D6poTtKIZ7l/Smot7l34zpdOdrcBjj8iocTPJnhXDyA=";
 
 /// What is measured, in the order of the guest's ports.
 const METRICS: [Metric; 3] = [Metric::RoundTrip, Metric::Up, Metric::Down];
@@ -83,7 +83,7 @@ pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
     let daemon = Daemon::launch(root, &[])?;
     let hook = format!(
         "{{\"runHookPayload\":\"{{\\\"agent_token\\\":\\\"{TOKEN}\\\",\\\"identity_seed\\\":\
-         \\\"{SEED}\\\",\\\"identity_host_public_key\\\":\\\"{CALLER}\\\"}}\"}}"
+         \\\"{SEED}\\\",\\\"identity_host_public_key\\\":\\\"{CLIENT}\\\"}}\"}}"
     );
     let hooks = "/platform/runtime/v1/run";
     daemon.client()?.expect("POST", hooks, Some(&hook))?;
