@@ -30,7 +30,7 @@ function endless(scratch: Scratch): string {
   return path;
 }
 
-asRoot.test("searches for a line take turns with other downloads, and end when their clients leave", async () => {
+asRoot.test("searches for a line take turns with other downloads, and end when their callers leave", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   const small = scratch.file("small", "content");

@@ -39,7 +39,7 @@ async function drained(
   }
 }
 
-Deno.test("a flood to a stalled guest stalls the client, costs no memory, and loses nothing", async () => {
+Deno.test("a flood to a stalled guest stalls the caller, costs no memory, and loses nothing", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -57,8 +57,8 @@ Deno.test("a flood to a stalled guest stalls the client, costs no memory, and lo
       }
     }
   })();
-  const stalled = await sent.stalled("the client stalled");
-  ok(stalled < 64 * MIB, `the client got rid of ${stalled} bytes`);
+  const stalled = await sent.stalled("the caller stalled");
+  ok(stalled < 64 * MIB, `the caller got rid of ${stalled} bytes`);
   ok(daemon.rss() - before < 16 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
   const heard = new Progress();
   await drained(connection, heard, GIB);
@@ -69,7 +69,7 @@ Deno.test("a flood to a stalled guest stalls the client, costs no memory, and lo
   strictEqual(await client.text(9), "all of it");
 });
 
-Deno.test("a flood to a stalled client stalls the guest, costs no memory, and loses nothing", async () => {
+Deno.test("a flood to a stalled caller stalls the guest, costs no memory, and loses nothing", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);

@@ -80,7 +80,7 @@ Deno.test("a child gets SIGTERM once however many kills overlap", async () => {
   strictEqual((await daemon.outcome(id)).stdout, "ready\nterm\n");
 });
 
-Deno.test("a kill whose client leaves goes on", async () => {
+Deno.test("a kill whose caller leaves goes on", async () => {
   await using daemon = await Daemon.bootstrapped(QUICK);
   const id = await ready(daemon, IGNORE_TERM);
   const { pids } = await daemon.group(id);

@@ -112,7 +112,7 @@ Deno.test("a held poll is answered the moment the phase changes", async () => {
   strictEqual(quickest < 95, true, `${quickest} ms`);
 });
 
-Deno.test("a held poll whose client leaves costs nothing, and the next one is answered", async () => {
+Deno.test("a held poll whose caller leaves costs nothing, and the next one is answered", async () => {
   await using daemon = await Daemon.bootstrapped();
   const id = await daemon.exec(BLOCK);
   const leaving = new AbortController();

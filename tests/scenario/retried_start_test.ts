@@ -42,7 +42,7 @@ Deno.test("a start whose answer was lost is retried and runs once, its output un
   strictEqual((await daemon.poll("once")).stdout, "kept");
 });
 
-Deno.test("a client that vanishes in mid-body has started nothing", async () => {
+Deno.test("a caller that vanishes in mid-body has started nothing", async () => {
   await using daemon = await Daemon.bootstrapped();
   const body = JSON.stringify({ exec_id: "half", command: ["true"] });
   const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;

@@ -131,7 +131,7 @@ Deno.test("a client that vanishes in mid-upload has written nothing", async () =
   strictEqual((await daemon.outcome(id)).stdout, "whole");
 });
 
-Deno.test("a write that has begun is written to its end although its client leaves", async () => {
+Deno.test("a write that has begun is written to its end although its caller leaves", async () => {
   await using daemon = await Daemon.bootstrapped();
   const script = `dd bs=1 count=1 of=/dev/null 2>/dev/null; ${READ_WHEN_TOLD}`;
   const id = await daemon.exec(script, { stdin: true });

@@ -40,7 +40,7 @@ Deno.test("a guest that sends and closes at once is heard to its last byte", asy
   }
 });
 
-Deno.test("a guest that closes with the client's bytes still coming cuts none of its own", async () => {
+Deno.test("a guest that closes with the caller's bytes still coming cuts none of its own", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   for (let turn = 0; turn < 10; turn++) {
@@ -61,7 +61,7 @@ Deno.test("a guest that closes with the client's bytes still coming cuts none of
   }
 });
 
-Deno.test("what a client sends before it answers the guest's end still reaches the guest", async () => {
+Deno.test("what a caller sends before it answers the guest's end still reaches the guest", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -78,7 +78,7 @@ Deno.test("what a client sends before it answers the guest's end still reaches t
   await client.ended();
 });
 
-Deno.test("a client that closes with megabytes in flight cuts none of them", async () => {
+Deno.test("a caller that closes with megabytes in flight cuts none of them", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -94,12 +94,12 @@ Deno.test("a client that closes with megabytes in flight cuts none of them", asy
   const buffer = new Uint8Array(4096);
   for (;;) {
     await connection.send("and another thing");
-    const count = await within("the client's bytes", connection.socket.read(buffer));
+    const count = await within("the caller's bytes", connection.socket.read(buffer));
     if (count === null) break;
     heard += count;
   }
   strictEqual(heard, size);
-  await within("the client's last byte", sending);
+  await within("the caller's last byte", sending);
 });
 
 Deno.test("a guest that resets is a failure in mid-relay, behind what it sent", async () => {
@@ -114,7 +114,7 @@ Deno.test("a guest that resets is a failure in mid-relay, behind what it sent", 
   match(reason, new RegExp(`port ${guest.port}\\b.*ECONNRESET`));
 });
 
-Deno.test("a client that vanishes ends the guest's stream", async () => {
+Deno.test("a caller that vanishes ends the guest's stream", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   {
@@ -132,15 +132,15 @@ Deno.test("a client that vanishes ends the guest's stream", async () => {
   strictEqual(await connection.ending(), "end");
 });
 
-Deno.test("a client that resets right behind its upgrade is no error of the daemon's", async () => {
+Deno.test("a caller that resets right behind its upgrade is no error of the daemon's", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   const request = upgradeRequest(daemon, guest);
   const resetting = async (): Promise<void> => {
-    const client = connect(daemon.port, "127.0.0.1");
-    await once(client, "connect");
-    client.once("data", () => client.resetAndDestroy()).write(request);
-    await once(client, "close");
+    const caller = connect(daemon.port, "127.0.0.1");
+    await once(caller, "connect");
+    caller.once("data", () => caller.resetAndDestroy()).write(request);
+    await once(caller, "close");
   };
   // Many at once, so that some are gone between their answer and what follows it.
   for (let turn = 0; turn < 10; turn++) await Promise.all(Array.from({ length: 50 }, resetting));
@@ -170,7 +170,7 @@ Deno.test("a guest that never accepts is given up after two seconds", async () =
   }
 });
 
-Deno.test("terminate ends every tunnel with 1001, also one whose client does not answer", async () => {
+Deno.test("terminate ends every tunnel with 1001, also one whose caller does not answer", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   using polite = await TunnelClient.open(daemon, `?port=${guest.port}`);

@@ -22,7 +22,7 @@ async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
-Deno.test("a guest that speaks first is heard by a client that says nothing", async () => {
+Deno.test("a guest that speaks first is heard by a caller that says nothing", async () => {
   await using daemon = await Daemon.bootstrapped();
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);

@@ -150,7 +150,7 @@ Deno.test("a resume without a token is a warning, with one it is not", async () 
   strictEqual(hooks.kept.lines.filter(({ level }) => level === "warn").length, 1);
 });
 
-Deno.test("terminate begins once its answer was sent, also to a client that is gone", async () => {
+Deno.test("terminate begins once its answer was sent, also to a caller that is gone", async () => {
   for (const settle of ["resolve", "reject"] as const) {
     const begun = Promise.withResolvers<void>();
     const completed = Promise.withResolvers<void>();
