@@ -1,4 +1,4 @@
-import { deepStrictEqual, notStrictEqual } from "node:assert/strict";
+import { deepStrictEqual, notStrictEqual, ok } from "node:assert/strict";
 import { readSource, sourceFiles, sourceUrl } from "../support/source_files.ts";
 
 const DOCUMENTS = ["README.md", "CONTRIBUTING.md", ...sourceFiles("docs", ".md")];
@@ -28,6 +28,27 @@ Deno.test("every link between the documents leads to a file, and to a heading in
     !exists(target) || (heading !== "" && !headingsOf(target).includes(heading))
   );
   deepStrictEqual(broken, []);
+});
+
+Deno.test("what docs/architecture.md places in a file can be found there by grep", () => {
+  const page = readSource("docs/architecture.md");
+  // "| where it is | `file` | `term` |", and "`Registry.start` (`file`)" in a sentence.
+  const rows = Array.from(
+    page.matchAll(/^\|[^|]+\| `([\w./-]+)` \| `([^`]+)` \|$/gm),
+    ([, path = "", term = ""]) => ({ path, term }),
+  );
+  const mentions = Array.from(
+    page.matchAll(/`(?:\w+(?:\.|::))?(\w+)` \(`([\w./-]+)`/g),
+    ([, term = "", path = ""]) => ({ path, term }),
+  );
+  ok(
+    rows.length >= 20 && mentions.length >= 20,
+    `${rows.length} rows, ${mentions.length} mentions`,
+  );
+  const lost = [...rows, ...mentions].filter(({ path, term }) =>
+    !exists(path) || !readSource(path).includes(term)
+  );
+  deepStrictEqual(lost, []);
 });
 
 function exists(path: string): boolean {
