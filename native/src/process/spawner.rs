@@ -135,6 +135,8 @@ impl Spawner {
             };
             loop {
                 spawner.spawn(&order, &mut stack);
+                // Megabytes may be in it, and the next one may never come.
+                drop(order);
                 order = spawner.next();
             }
         };
