@@ -1,4 +1,4 @@
-//! Time as the reactor sees it.
+//! Time as the supervisor sees it.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 

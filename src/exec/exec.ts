@@ -112,14 +112,14 @@ export class Exec {
     this.#freeIfUnread();
   }
 
-  /** Keeps the captured output until the answer is disposed of. */
-  hold(): Disposable {
+  /** Pins the captured output, until what this gives is disposed of. */
+  pin(): Disposable {
     this.#readers++;
-    let held = true;
+    let pinned = true;
     return {
       [Symbol.dispose]: (): void => {
-        if (!held) return;
-        held = false;
+        if (!pinned) return;
+        pinned = false;
         this.#readers--;
         this.#freeIfUnread();
       },

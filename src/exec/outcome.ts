@@ -11,7 +11,7 @@ export interface CapturedOutput {
  * large object to V8: those are freed by a full collection only, and a poll of 16 MiB then cost 23 MiB.
  */
 const PIECE_BYTES = 16 * 1024;
-/** And at first: mostly that is all, and large buffers keep the garbage collector busy. */
+/** How much is decoded at first, in bytes: mostly that is all, and large buffers keep the garbage collector busy. */
 const FIRST_BYTES = 1024;
 
 /**

@@ -110,12 +110,12 @@ export class Registry implements Disposable {
     }));
   }
 
-  /** Whether polls are held no longer. */
+  /** Whether polls wait no longer. */
   get draining(): boolean {
     return this.#draining;
   }
 
-  /** Lets every held poll go, now and later. */
+  /** Has no poll wait, now or later. */
   drain(): void {
     this.#draining = true;
     for (const exec of this.#execs()) exec.stopWaiting();

@@ -1,8 +1,8 @@
 /** After so long without a request, twice as long at most, the daemon counts as quiet, in milliseconds. */
 const QUIET_MS = 500;
-/** So many requests since the last time make it worth while to give memory back, */
+/** So many requests since memory was last given back make it worth while again. */
 const BURST = 200;
-/** and so does this much memory more than then, in bytes: one large request leaves as much as a burst. */
+/** So does this much more memory than then, in bytes: one large request leaves as much as a burst. */
 const GROWN_BYTES = 4 * 1024 * 1024;
 
 /** V8's collector, where the launcher has exposed it. */

@@ -130,7 +130,7 @@ async function collect(
 ): Promise<Body | "dropped" | "too large"> {
   const mostBytes = Math.min(declared ?? keepBytes, keepBytes);
   const giveUp = (): void => abandonBody(request, reader);
-  using held = new DisposableStack();
+  using claims = new DisposableStack();
   let place: BodyPlace | undefined;
   let dropped = declared !== undefined && declared > keepBytes;
   let kept = new Uint8Array(dropped ? 0 : FREE_BYTES);
@@ -148,12 +148,12 @@ async function collect(
     if (received > keepBytes && !dropped) {
       dropped = true;
       kept = new Uint8Array();
-      held.dispose();
+      claims.dispose();
     }
     if (dropped) continue;
     if (received > kept.length) {
       place = await memory?.place(mostBytes, giveUp);
-      if (place !== undefined) held.use(place);
+      if (place !== undefined) claims.use(place);
       const larger = new Uint8Array(mostBytes);
       larger.set(kept.subarray(0, at));
       kept = larger;
@@ -163,7 +163,7 @@ async function collect(
   }
   if (dropped) return "dropped";
   await place?.complete();
-  return new Body(kept.subarray(0, received), held.move());
+  return new Body(kept.subarray(0, received), claims.move());
 }
 
 /** A whole body; disposed of once nothing is kept of it, or of what was made of it. */

@@ -1,19 +1,19 @@
 import { BodyLost } from "./body_lost.ts";
 
-/** How often the bodies that arrive are looked at while others wait, in milliseconds, */
+/** How often the bodies that arrive are looked at while others wait, in milliseconds. */
 const PACE_MS = 1000;
-/** and how much must have come of one since, in bytes. One that brings less twice running is given up. */
+/** How much of a body must have come from one look to the next, in bytes. One that brings less twice running is given up. */
 const PACE_BYTES = 128 * 1024;
 /** A look that comes later than this judges nobody: the daemon was busy itself, or its guest frozen. */
 const LATE_MS = 1.5 * PACE_MS;
 
 /** What the memory of bodies is made with. */
 export interface BodyMemoryOptions {
-  /** What the bodies hold together, in bytes: at least as much as the largest of them. */
+  /** What the bodies reserve together, in bytes: at least as much as the largest of them. */
   readonly bytes: number;
-  /** Collects what bodies left behind that were used, */
+  /** Collects what used bodies left behind. */
   readonly collect?: (() => void) | undefined;
-  /** before the next one is used, when they were so many bytes. */
+  /** So many bytes of used bodies are collected before the next one is used. */
   readonly collectBytes: number;
   /** Calls `look` after so many milliseconds; a timer unless a test keeps the time. */
   readonly later?: (look: () => void, ms: number) => void;
@@ -26,12 +26,12 @@ interface Waiting {
 }
 
 /**
- * The memory of large bodies that are read whole. However many there are, they hold no more than `bytes`; for whom there
+ * The memory of large bodies that are read whole. However many there are, they reserve no more than `bytes`; for whom there
  * is none, waits in the order of asking, and its bytes wait in the kernel's socket.
  *
- * Invariants: `#free` is `bytes` less what all places hold, and never negative. A place holds as much as its body can
+ * Invariants: `#free` is `bytes` less what all places reserve, and never negative. A place reserves as much as its body can
  * become from the moment when it is let in, so that none waits for another in a circle; once the body is complete, it
- * holds what came. None keeps others waiting for ever: a body that arrives keeps a pace or is given up, and one that is
+ * reserves what came. None keeps others waiting for ever: a body that arrives keeps a pace or is given up, and one that is
  * complete is soon used.
  */
 export class BodyMemory {
@@ -44,7 +44,7 @@ export class BodyMemory {
   #used = 0;
   #watching = false;
 
-  /** Memory of which nothing is held. */
+  /** Memory of which nothing is reserved. */
   constructor({ bytes, collect = (): void => {}, collectBytes, later = timer }: BodyMemoryOptions) {
     this.#free = bytes;
     this.#collect = collect;
@@ -54,7 +54,7 @@ export class BodyMemory {
 
   /**
    * A place for a body that can become `mostBytes`, once there is room. `giveUp` is called when it keeps others waiting:
-   * nothing is held for it from then on.
+   * nothing is reserved for it from then on.
    */
   async place(mostBytes: number, giveUp: () => void): Promise<BodyPlace> {
     const place = new BodyPlace(mostBytes, giveUp, this);
@@ -72,7 +72,7 @@ export class BodyMemory {
   /** For {@link BodyPlace}: its body is complete, and may be used when this ends. */
   async complete(place: BodyPlace): Promise<void> {
     this.#arriving.delete(place);
-    this.hold(place, place.received);
+    this.reserve(place, place.received);
     const used = this.#used;
     this.#used += place.received;
     if (used < this.#collectBytes) return;
@@ -82,10 +82,10 @@ export class BodyMemory {
     this.#collect();
   }
 
-  /** For {@link BodyPlace}: it holds `bytes` from now on, and lets in those for whom there is room then. */
-  hold(place: BodyPlace, bytes: number): void {
-    this.#free += place.held - bytes;
-    place.held = bytes;
+  /** For {@link BodyPlace}: it reserves `bytes` from now on, and lets in those for whom there is room then. */
+  reserve(place: BodyPlace, bytes: number): void {
+    this.#free += place.reserved - bytes;
+    place.reserved = bytes;
     if (bytes === 0) this.#arriving.delete(place);
     for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {
       if (first.place.mostBytes > this.#free) return;
@@ -96,7 +96,7 @@ export class BodyMemory {
   }
 
   #letIn(place: BodyPlace): void {
-    place.held = place.mostBytes;
+    place.reserved = place.mostBytes;
     this.#free -= place.mostBytes;
     this.#arriving.add(place);
   }
@@ -139,12 +139,12 @@ export class BodyPlace implements Disposable {
   /** What has come of it, in bytes. */
   received = 0;
   /** For the memory: what is set aside, in bytes. */
-  held = 0;
+  reserved = 0;
   #marked = 0;
   #slow = 0;
   #givenUp = false;
 
-  /** A place that holds nothing yet. */
+  /** A place that reserves nothing yet. */
   constructor(mostBytes: number, onGivenUp: () => void, memory: BodyMemory) {
     this.mostBytes = mostBytes;
     this.#onGivenUp = onGivenUp;
@@ -156,14 +156,14 @@ export class BodyPlace implements Disposable {
     if (this.#givenUp) throw new BodyLost("The body stalled, and others waited for its memory.");
   }
 
-  /** The body is complete, nothing is held for more; it may be used when this ends. */
+  /** The body is complete, nothing is reserved for more; it may be used when this ends. */
   complete(): Promise<void> {
     return this.#memory.complete(this);
   }
 
-  /** Nothing is held for it any more. */
+  /** Nothing is reserved for it any more. */
   [Symbol.dispose](): void {
-    this.#memory.hold(this, 0);
+    this.#memory.reserve(this, 0);
   }
 
   /** For the memory: the pace counts from here. */

@@ -4,7 +4,7 @@ import type { Router } from "./router.ts";
 
 /** How long a listener that failed rests at first before it listens again, in milliseconds. */
 const FIRST_REST_MS = 100;
-/** And no longer than this, however often it fails. */
+/** How long it rests at most, however often it fails, in milliseconds. */
 const LONGEST_REST_MS = 1600;
 /** One that lasted so long had recovered. */
 const RECOVERED_MS = 10_000;

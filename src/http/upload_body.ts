@@ -140,19 +140,19 @@ function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number)
   }
   return {
     async fill(buffer, enough): Promise<Filled> {
-      let held = buffer;
+      let lent = buffer;
       let filled = 0;
       let ended = false;
-      while (!ended && filled < enough && held.byteLength - filled >= least) {
-        const room = Math.min(most, held.byteLength - filled);
-        const { done, value } = await orLost(reader.read(new Uint8Array(held, filled, room)));
+      while (!ended && filled < enough && lent.byteLength - filled >= least) {
+        const room = Math.min(most, lent.byteLength - filled);
+        const { done, value } = await orLost(reader.read(new Uint8Array(lent, filled, room)));
         // Only a reader that was cancelled keeps the buffer.
         if (value === undefined) throw new BodyLost();
-        held = value.buffer;
+        lent = value.buffer;
         filled += value.length;
         ended = done;
       }
-      return { chunk: new Uint8Array(held, 0, filled), done: ended };
+      return { chunk: new Uint8Array(lent, 0, filled), done: ended };
     },
     cancel: () => reader.cancel(),
   };

@@ -5,8 +5,8 @@ import type { Registry } from "../../src/exec/registry.ts";
 import { execRoutes } from "../../src/http/routes/exec.ts";
 import type { Call } from "../../src/http/router.ts";
 
-Deno.test("a poll whose output cannot be read to its end is cut short, and holds it no longer", async () => {
-  let held = 0;
+Deno.test("a poll whose output cannot be read to its end is cut short, and pins it no longer", async () => {
+  let pinned = 0;
   const exec = {
     id: "x",
     phase: "exited",
@@ -18,15 +18,15 @@ Deno.test("a poll whose output cannot be read to its end is cut short, and holds
         return out.length;
       },
     },
-    hold: (): Disposable => {
-      held++;
-      return { [Symbol.dispose]: (): number => held-- };
+    pin: (): Disposable => {
+      pinned++;
+      return { [Symbol.dispose]: (): number => pinned-- };
     },
   };
   const registry = { get: () => Promise.resolve(exec as never as Exec) } as never as Registry;
   const routes = execRoutes({ registry, limits: DEFAULT_LIMITS });
   const answer = await routes.exec_poll({ id: "x" } as Call);
-  strictEqual(held, 1);
+  strictEqual(pinned, 1);
   await rejects(answer.text(), /errno 5/);
-  strictEqual(held, 0);
+  strictEqual(pinned, 0);
 });

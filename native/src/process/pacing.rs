@@ -5,11 +5,11 @@ use super::log::Log;
 
 /// The pipes are paused at most this long at a time, in nanoseconds.
 const PAUSE_NS: u64 = 100_000_000;
-/// And this long in all per exec, in nanoseconds.
+/// The pipes of one exec are paused this long in all, in nanoseconds.
 const PAUSE_TOTAL_NS: u64 = 1_000_000_000;
-/// The same while captured output is moved out of memory: a disk that is slow holds up the commands
-/// that fill it, one that hangs not for ever.
+/// How long they are paused at a time while captured output is moved out of memory, in nanoseconds.
 const CROWDED_NS: u64 = 5_000_000;
+/// How long that may last in all per exec: a slow disk makes those wait who fill it, but one that hangs not for ever.
 const CROWDED_TOTAL_NS: u64 = 60_000_000_000;
 
 /// Where each reader is.

@@ -16,7 +16,7 @@ import { memoriesFor, readStartBody, readStdinBody } from "../body.ts";
 import { json } from "../respond.ts";
 import type { Handlers } from "../router.ts";
 
-/** Until this age a running exec's poll is held: one that polls once a second sees a short command. */
+/** Until this age a running exec's poll waits for its end: a client that polls once a second sees a short command. */
 const YOUNG_MS = 100;
 /** Captured output up to here is answered as one piece. */
 const SMALL_BYTES = 32 * 1024;
@@ -61,13 +61,13 @@ export function execRoutes({ registry, limits, collect }: ExecRoutesOptions): Ex
 
     async exec_ack({ id }): Promise<Response> {
       const exec = await registry.get(id);
-      // Held before the ack frees it; nothing comes between, for there is no await.
-      const hold = exec.hold();
+      // Pinned before the ack frees it; nothing comes between, for there is no await.
+      const pin = exec.pin();
       try {
         registry.ack(exec);
         return outcomeAnswer(exec);
       } finally {
-        hold[Symbol.dispose]();
+        pin[Symbol.dispose]();
       }
     },
 
@@ -105,7 +105,7 @@ function outcomeAnswer(exec: Exec): Response {
   if (bytes === 0) return new Response(outcomeFrame(head).join(""), { headers });
   const pieces = outcomePieces(head, exec.native);
   if (bytes <= SMALL_BYTES) return new Response([...pieces].join(""), { headers });
-  const hold = exec.hold();
+  const pin = exec.pin();
   const encoder = new TextEncoder();
   const body = new ReadableStream<Uint8Array>({
     pull(controller): void {
@@ -114,14 +114,14 @@ function outcomeAnswer(exec: Exec): Response {
         if (!done) return controller.enqueue(encoder.encode(value));
       } catch (error) {
         // A disk that cannot be read: nobody reads on.
-        hold[Symbol.dispose]();
+        pin[Symbol.dispose]();
         throw error;
       }
-      hold[Symbol.dispose]();
+      pin[Symbol.dispose]();
       controller.close();
     },
     cancel(): void {
-      hold[Symbol.dispose]();
+      pin[Symbol.dispose]();
     },
   }, { highWaterMark: 0 });
   return new Response(body, { headers });
