@@ -9,35 +9,28 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-use crate::clock::span_ns;
+use crate::abi::Lent;
 use crate::connections::Connections;
 use crate::noise::Sessions;
 use crate::process::context::{Command, Context, Mailbox, Spans};
-use crate::process::exec::{Exec, Table};
-use crate::process::log::{LAG_BYTES, Log, Sizes};
+use crate::process::exec::{Exec, Request, Table};
+use crate::process::log::{Log, Sizes};
 use crate::process::proc_scan::{self, Answer, Process};
-use crate::process::request::Request;
 use crate::process::spawner::{self, SpawnContext, Spawner};
 use crate::process::store::Store;
-use crate::process::{reap, spooler, supervisor};
+use crate::process::{spooler, supervisor};
 use crate::self_protection;
 use crate::thread_pool::ThreadPool;
 use crate::transfer::Transfers;
-use crate::wake::{Kind, Outbox, Wake};
+use crate::wake::{Kind, Wake};
 
 /// What the core is opened with.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings<'a> {
-    /// Captured per stream, in bytes.
-    pub capture_bytes: u32,
-    /// The stream's replay window, in bytes.
-    pub window_bytes: u32,
-    /// Linger, kill grace and stdin deadline, in seconds.
-    pub linger_secs: f64,
-    /// See `linger_secs`.
-    pub grace_secs: f64,
-    /// See `linger_secs`.
-    pub stdin_secs: f64,
+    /// What is kept of an exec's output.
+    pub sizes: Sizes,
+    /// How long what may last.
+    pub spans: Spans,
     /// Where captured output goes that is too much for memory.
     pub spool: &'a str,
 }
@@ -47,9 +40,6 @@ const MEMORY_BYTES: u64 = 64 << 20;
 
 /// Threads for calls that may hang, and how many such calls may wait.
 const JOBS: (usize, usize) = (4, 64);
-
-/// A deadline that never comes, as a span: far enough that no sum of it overflows.
-const NEVER_NS: u64 = u64::MAX / 4;
 
 /// Invariant: a stream's handle is in `streams` exactly while it is attached to its exec's log.
 pub struct Core {
@@ -70,7 +60,6 @@ pub struct Core {
     pub noise: Sessions,
     store: Arc<Store>,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
-    tables: Mutex<HashMap<u32, Vec<u8>>>,
     next_id: AtomicU32,
 }
 
@@ -78,49 +67,34 @@ impl Core {
     /// Starts every thread. From now on orphans fall to this process, its memory is closed to other
     /// processes of the same user, for it holds the token, and it protects itself as
     /// [`self_protection`] says.
-    pub fn open(settings: Settings<'_>) -> Result<Self, Errno> {
+    pub fn open(settings: Settings<'_>) -> std::io::Result<Self> {
         crate::abi::heap::bound();
-        let of_thread = |error: std::io::Error| {
-            Errno::from_raw_os_error(error.raw_os_error().unwrap_or(libc::EAGAIN))
-        };
         let (wake, table) = (Arc::new(Wake::default()), Arc::new(Table::default()));
         let mailbox = Arc::new(Mailbox::new()?);
         let child_exits = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        reap::on_child_exit(child_exits.try_clone().map_err(of_thread)?)?;
+        supervisor::on_child_exit(child_exits.try_clone()?)?;
         rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
         rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
-        let span = |secs| span_ns(secs).unwrap_or(NEVER_NS);
-        let spans = Spans {
-            linger_ns: span(settings.linger_secs),
-            grace_ns: span(settings.grace_secs),
-            stdin_ns: span(settings.stdin_secs),
-        };
         let store = Store::new(MEMORY_BYTES, Path::new(settings.spool));
         let to_tell = Arc::clone(&wake);
         spooler::start(Arc::clone(&store), Arc::clone(&table), move |errno| {
             to_tell.notify(Kind::SpoolFailed, errno.raw_os_error() as u32);
-        })
-        .map_err(of_thread)?;
-        let scans = proc_scan::start().map_err(of_thread)?;
-        let context = Context::new(Outbox::new(Arc::clone(&wake)), Arc::clone(&store), spans)?;
+        })?;
+        let scans = proc_scan::start()?;
+        let context = Context::new(Arc::clone(&wake), Arc::clone(&store), settings.spans)?;
         supervisor::start(context, Arc::clone(&mailbox), child_exits, scans.clone())?;
         let spawner = Spawner::start(SpawnContext {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
             wake: Arc::clone(&wake),
             original: self_protection::protect(),
-            sizes: Sizes {
-                capture: u64::from(settings.capture_bytes),
-                window: u64::from(settings.window_bytes),
-                lag: LAG_BYTES,
-            },
+            sizes: settings.sizes,
             store: Arc::clone(&store),
-        })
-        .map_err(of_thread)?;
+        })?;
         let jobs = ThreadPool::new("guestd-job", JOBS.0, JOBS.1);
         let transfers = Transfers::new(Arc::clone(&wake));
         let connections = Connections::new(Arc::clone(&wake));
-        let (streams, tables, next_id) = Default::default();
+        let (streams, next_id) = Default::default();
         Ok(Self {
             wake,
             table,
@@ -133,7 +107,6 @@ impl Core {
             noise: Sessions::default(),
             store,
             streams,
-            tables,
             next_id,
         })
     }
@@ -145,7 +118,7 @@ impl Core {
         id
     }
 
-    /// Asks the reactor for something.
+    /// Asks the supervisor for something.
     pub fn send(&self, command: Command) {
         self.mailbox.send(command);
     }
@@ -184,17 +157,16 @@ impl Core {
         }
     }
 
-    /// Lists the live members of every exec's group; completes `token` with the size of the list,
-    /// which [`Core::take_table`] then gives: pairs of u32, exec and pid.
-    pub fn list_members(self: &Arc<Self>, token: u32) {
-        let core = Arc::clone(self);
-        let ours = self.table.all();
+    /// Lists the live members of every exec's group into `out`, as far as there is room: pairs of
+    /// u32, exec and pid. Completes `token` with the size of the whole list.
+    pub fn list_members(self: &Arc<Self>, mut out: Lent, token: u32) {
+        let (core, ours) = (Arc::clone(self), self.table.all());
         let answer = move |found: Result<Vec<Process>, Errno>| match found {
             Ok(processes) => {
                 let list = pairs(&ours, &processes);
-                let size = list.len() as i64;
-                core.tables().insert(token, list);
-                core.wake.complete(token, 0, size);
+                let room = list.len().min(out.bytes().len());
+                out.bytes_mut()[..room].copy_from_slice(&list[..room]);
+                core.wake.complete(token, 0, list.len() as i64);
             }
             Err(errno) => core.wake.complete(token, errno.raw_os_error(), 0),
         };
@@ -203,12 +175,7 @@ impl Core {
         }
     }
 
-    /// Takes the list that an operation made.
-    pub fn take_table(&self, token: u32) -> Option<Vec<u8>> {
-        self.tables().remove(&token)
-    }
-
-    /// Ends the reactor and the parked call. Children go on; nobody watches them any more.
+    /// Ends the supervisor and the parked call. Children go on; nobody watches them any more.
     pub fn close(&self) {
         self.send(Command::Stop);
         self.connections.close();
@@ -229,10 +196,6 @@ impl Core {
 
     fn streams(&self) -> MutexGuard<'_, HashMap<u32, Arc<Exec>>> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn tables(&self) -> MutexGuard<'_, HashMap<u32, Vec<u8>>> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

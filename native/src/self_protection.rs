@@ -89,6 +89,18 @@ fn take_descriptors() -> Option<[u64; 2]> {
     Some([current.unwrap_or(hard), hard])
 }
 
+/// Whether `signal` is ignored.
+#[allow(unsafe_code)]
+pub fn is_ignored(signal: i32) -> bool {
+    // SAFETY: sigaction demands null or valid pointers: the old action goes to a zeroed local,
+    // nothing is changed.
+    unsafe {
+        let mut old: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &mut old) == 0
+            && old.sa_sigaction == libc::SIG_IGN
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,7 @@
 //! Events for TypeScript, taken in batches by the one call that is parked here.
 
-use std::cell::Cell;
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// What an event is about.
 #[repr(u32)]
@@ -22,24 +21,16 @@ pub enum Kind {
     Connection = 6,
 }
 
-/// One event as it lies in the caller's buffer.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Event {
-    /// What it is about.
-    pub kind: Kind,
-    /// Whom it is for.
-    pub token: u32,
-    /// 0 or an errno or one of the operation's own codes.
-    pub status: i32,
-    /// Keeps `value` aligned; always 0.
-    pub reserved: u32,
-    /// The operation's result.
-    pub value: i64,
-}
-
-/// Size of an [`Event`] in the caller's buffer, in bytes.
+/// Size of an event in the reader's buffer, in bytes: kind and token (u32 each), status (i32: 0, an errno or one of the
+/// operation's own codes), four bytes of nothing, value (i64: the operation's result).
 pub const EVENT_SIZE: usize = 24;
+
+struct Event {
+    kind: Kind,
+    token: u32,
+    status: i32,
+    value: i64,
+}
 
 impl Event {
     fn encode(&self, out: &mut [u8]) {
@@ -54,7 +45,7 @@ impl Event {
 /// Invariant: `pending` holds exactly the (kind, token) pairs of the queued events that are not
 /// operations, so the queue is bounded by the number of live objects and operations under way.
 #[derive(Default)]
-struct State {
+struct Events {
     queue: VecDeque<Event>,
     pending: HashSet<(Kind, u32)>,
     /// A call is parked and was not told yet.
@@ -62,46 +53,56 @@ struct State {
     closed: bool,
 }
 
-impl State {
-    fn push(&mut self, kind: Kind, token: u32, status: i32, value: i64) {
-        if kind == Kind::Operation || self.pending.insert((kind, token)) {
-            self.queue.push_back(Event {
-                kind,
-                token,
-                status,
-                reserved: 0,
-                value,
-            });
-        }
-    }
-}
-
 /// The queue between native threads and the parked call.
 #[derive(Default)]
 pub struct Wake {
-    state: Mutex<State>,
+    events: Mutex<Events>,
     filled: Condvar,
 }
 
 impl Wake {
     /// Says that `token` changed; said twice before it is taken, it is told once.
     pub fn notify(&self, kind: Kind, token: u32) {
-        self.lock().push(kind, token, 0, 0);
+        self.queue_notice(kind, token);
         self.flush();
     }
 
-    /// Ends the operation that the caller named `token`.
+    /// Ends the operation that TypeScript named `token`.
     pub fn complete(&self, token: u32, status: i32, value: i64) {
-        self.lock().push(Kind::Operation, token, status, value);
+        self.queue_result(token, status, value);
         self.flush();
+    }
+
+    /// As [`Wake::notify`], told at the next flush: each waking of the parked call costs JavaScript a turn, and a
+    /// thread that sleeps between its events can tell them together.
+    pub fn queue_notice(&self, kind: Kind, token: u32) {
+        let mut events = self.lock();
+        if events.pending.insert((kind, token)) {
+            events.queue.push_back(Event {
+                kind,
+                token,
+                status: 0,
+                value: 0,
+            });
+        }
+    }
+
+    /// As [`Wake::complete`], told at the next flush.
+    pub fn queue_result(&self, token: u32, status: i32, value: i64) {
+        self.lock().queue.push_back(Event {
+            kind: Kind::Operation,
+            token,
+            status,
+            value,
+        });
     }
 
     /// Tells the parked call of what was queued.
-    fn flush(&self) {
-        let mut state = self.lock();
-        let tell = !state.queue.is_empty() && std::mem::take(&mut state.parked);
+    pub fn flush(&self) {
+        let mut events = self.lock();
+        let tell = !events.queue.is_empty() && std::mem::take(&mut events.parked);
         // Told without the lock, or the one who wakes would wait for it.
-        drop(state);
+        drop(events);
         if tell {
             self.filled.notify_one();
         }
@@ -110,27 +111,23 @@ impl Wake {
     /// Blocks until there is an event or the queue is closed; writes as many as fit into `out`.
     /// Returns their number, or `None` once closed and empty.
     pub fn wait(&self, out: &mut [u8]) -> Option<usize> {
-        let mut state = self.lock();
-        while state.queue.is_empty() && !state.closed {
-            state.parked = true;
-            state = self
-                .filled
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
+        let mut events = self.lock();
+        while events.queue.is_empty() && !events.closed {
+            events.parked = true;
+            let woken = self.filled.wait(events);
+            events = woken.unwrap_or_else(PoisonError::into_inner);
         }
-        state.parked = false;
-        let room = out.len() / EVENT_SIZE;
-        let count = room.min(state.queue.len());
-        for slot in out.chunks_exact_mut(EVENT_SIZE).take(count) {
-            let Some(event) = state.queue.pop_front() else {
+        events.parked = false;
+        let mut count = 0;
+        for slot in out.chunks_exact_mut(EVENT_SIZE) {
+            let Some(event) = events.queue.pop_front() else {
                 break;
             };
-            if event.kind != Kind::Operation {
-                state.pending.remove(&(event.kind, event.token));
-            }
+            events.pending.remove(&(event.kind, event.token));
             event.encode(slot);
+            count += 1;
         }
-        (count > 0 || !state.closed).then_some(count)
+        (count > 0 || !events.closed).then_some(count)
     }
 
     /// Ends the parked call once it has taken what is queued.
@@ -139,50 +136,15 @@ impl Wake {
         self.filled.notify_all();
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One thread's events, told together: each waking of the parked call costs JavaScript a turn.
-///
-/// Invariant: between [`Outbox::flush`]es events are queued for the parked call, which learns of
-/// them at the next one at the latest.
-pub struct Outbox {
-    wake: Arc<Wake>,
-    unsent: Cell<bool>,
-}
-
-impl Outbox {
-    /// An outbox of its own for a thread that flushes it before it sleeps.
-    pub fn new(wake: Arc<Wake>) -> Self {
-        let unsent = Cell::new(false);
-        Self { wake, unsent }
-    }
-
-    /// As [`Wake::notify`], told at the next flush.
-    pub fn notify(&self, kind: Kind, token: u32) {
-        self.wake.lock().push(kind, token, 0, 0);
-        self.unsent.set(true);
-    }
-
-    /// As [`Wake::complete`], told at the next flush.
-    pub fn complete(&self, token: u32, status: i32, value: i64) {
-        self.wake.lock().push(Kind::Operation, token, status, value);
-        self.unsent.set(true);
-    }
-
-    /// Tells the parked call of all that was queued here.
-    pub fn flush(&self) {
-        if self.unsent.take() {
-            self.wake.flush();
-        }
+    fn lock(&self) -> MutexGuard<'_, Events> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::Arc;
 
     fn take(wake: &Wake) -> Vec<(u32, u32, i64)> {
         let mut out = [0u8; EVENT_SIZE * 8];
@@ -219,7 +181,6 @@ mod tests {
     #[test]
     fn a_parked_call_is_woken_by_a_flush_and_then_takes_all() {
         let wake = Arc::new(Wake::default());
-        let outbox = Outbox::new(Arc::clone(&wake));
         let parked = std::thread::spawn({
             let wake = Arc::clone(&wake);
             move || take(&wake)
@@ -227,10 +188,10 @@ mod tests {
         while !wake.lock().parked {
             std::thread::yield_now();
         }
-        outbox.notify(Kind::Readable, 1);
-        outbox.complete(2, 0, 3);
+        wake.queue_notice(Kind::Readable, 1);
+        wake.queue_result(2, 0, 3);
         assert!(wake.lock().parked);
-        outbox.flush();
+        wake.flush();
         assert_eq!(parked.join().unwrap(), vec![(3, 1, 0), (1, 2, 3)]);
     }
 

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use guestd::clock::WALL_AHEAD_NS;
 use guestd::process::context::Command;
-use guestd::process::reap::Exit;
+use guestd::process::exec::Exit;
 use support::{Host, QUICK, shell};
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -18,7 +18,7 @@ fn set_clock(ahead_ns: i64) {
 
 /// A command with a budget of a minute, which it would need.
 fn with_budget(host: &Host) -> std::sync::Arc<guestd::process::exec::Exec> {
-    host.start(guestd::process::request::Request {
+    host.start(guestd::process::exec::Request {
         timeout_secs: Some(60.0),
         ..shell("exec sleep 1000")
     })
@@ -51,7 +51,7 @@ fn a_jump_at_another_time_ends_nothing() {
 fn a_jump_over_a_freeze_ends_what_it_overtook() {
     let host = Host::open(QUICK);
     let exec = with_budget(&host);
-    let long = host.start(guestd::process::request::Request {
+    let long = host.start(guestd::process::exec::Request {
         timeout_secs: Some(7200.0),
         ..shell("exec sleep 1000")
     });
@@ -59,7 +59,7 @@ fn a_jump_over_a_freeze_ends_what_it_overtook() {
     settled(&host);
     set_clock(HOUR_NS);
     // One that starts after the jump has all of its budget, though nobody has seen the jump yet.
-    let young = host.start(guestd::process::request::Request {
+    let young = host.start(guestd::process::exec::Request {
         timeout_secs: Some(60.0),
         stdin: true,
         ..shell("read line; exit 7")
@@ -70,13 +70,7 @@ fn a_jump_over_a_freeze_ends_what_it_overtook() {
     assert!(resumed.elapsed() < Duration::from_secs(5));
     assert_eq!(exec.facts().exit, Some(Exit::Signal(libc::SIGTERM)));
     assert!(long.facts().exit.is_none(), "its budget is two hours");
-    let token = host.token();
-    host.core.send(Command::Stdin {
-        exec: young.id,
-        data: b"go on\n".to_vec(),
-        eof: false,
-        token,
-    });
+    host.write(&young, b"go on\n", false);
     host.published(&young);
     assert_eq!(young.facts().exit, Some(Exit::Code(7)));
     set_clock(0);

@@ -5,11 +5,25 @@ mod support;
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use guestd::abi::Lent;
 use guestd::process::context::Command;
+use guestd::process::exec::Exit;
+use guestd::process::exec::Request;
 use guestd::process::log::Stream;
-use guestd::process::reap::Exit;
-use guestd::process::request::Request;
-use support::{Host, QUICK, captured, eventually, shell, state_of};
+use support::{Host, PATIENT, QUICK, captured, eventually, shell, state_of};
+
+/// The live members of all groups: execs and pids, of which there are two at most.
+#[allow(unsafe_code)]
+fn members(host: &Host) -> Vec<(u32, u32)> {
+    let (mut list, token) = ([0; 16], host.token());
+    // SAFETY: the operation is waited for before the list is used or ends.
+    let lent = unsafe { Lent::new(list.as_mut_ptr(), 16) };
+    host.core.list_members(lent, token);
+    let (_, size) = host.operation(token);
+    let word = |at: usize| u32::from_le_bytes(list[at..at + 4].try_into().unwrap());
+    let starts = (0..size as usize).step_by(8);
+    starts.map(|at| (word(at), word(at + 4))).collect()
+}
 
 #[test]
 fn the_leader_stays_a_zombie_until_its_group_is_empty() {
@@ -26,11 +40,7 @@ fn the_leader_stays_a_zombie_until_its_group_is_empty() {
     assert!(state_of(member).is_some());
     // Settling passes come and go; the number must stay ours as long as the member lives.
     for _ in 0..3 {
-        let token = host.token();
-        host.core.list_members(token);
-        let (_, size) = host.operation(token);
-        assert_eq!(size, 8);
-        host.core.take_table(token).unwrap();
+        assert_eq!(members(&host), [(exec.id, member as u32)]);
         assert_eq!(state_of(exec.pid), Some('Z'));
         assert!(!exec.facts().group_gone);
     }
@@ -46,31 +56,19 @@ fn kill_ends_a_member_that_ignores_sigterm_after_the_leader_is_gone() {
     let exec = host.sh("(trap '' TERM; echo ready; exec >/dev/null 2>&1; while :; do sleep 60; done) & wait %1 & exit 0");
     host.says(&exec, "ready");
     host.published(&exec);
-    let token = host.token();
     let asked = Instant::now();
-    host.core.send(Command::Kill {
-        exec: exec.id,
-        token,
-    });
-    assert_eq!(host.operation(token), (0, 1));
+    assert_eq!(host.kill(&exec), (0, 1));
     assert!(
         asked.elapsed() >= Duration::from_millis(300),
         "SIGKILL came before the grace"
     );
     eventually("the group is gone", || exec.facts().group_gone);
-    let token = host.token();
-    host.core.send(Command::Kill {
-        exec: exec.id,
-        token,
-    });
-    assert_eq!(host.operation(token), (0, 0));
+    assert_eq!(host.kill(&exec), (0, 0));
 }
 
 #[test]
 fn kill_answers_as_soon_as_nobody_is_left() {
-    let mut settings = QUICK;
-    settings.grace_secs = 60.0;
-    let host = Host::open(settings);
+    let host = Host::open(PATIENT);
     let exec = host.sh("sleep 1000 & echo ready; wait");
     host.says(&exec, "ready");
     let tokens = [host.token(), host.token()];
@@ -145,12 +143,7 @@ fn a_collected_exec_is_signalled_no_more_and_its_writer_goes_on() {
     host.core.table.remove(exec.id).unwrap();
     host.core.send(Command::Collect { exec: exec.id });
     eventually("the leader is reaped", || state_of(exec.pid).is_none());
-    let token = host.token();
-    host.core.send(Command::Kill {
-        exec: exec.id,
-        token,
-    });
-    assert_eq!(host.operation(token), (0, 0));
+    assert_eq!(host.kill(&exec), (0, 0));
     let members = guestd::process::proc_scan::processes().unwrap();
     let left: Vec<_> = members
         .iter()
@@ -163,9 +156,7 @@ fn a_collected_exec_is_signalled_no_more_and_its_writer_goes_on() {
 
 #[test]
 fn a_member_that_leaves_the_group_keeps_no_kill_waiting() {
-    let mut settings = QUICK;
-    settings.grace_secs = 60.0;
-    let host = Host::open(settings);
+    let host = Host::open(PATIENT);
     // Perl, because a shell cannot leave its group: setsid(1) forks where it leads one.
     let leaver = "use POSIX; $SIG{TERM} = sub { POSIX::setsid() }; $| = 1; print \"ready\\n\"; \
         sleep 1000 while 1";
@@ -185,13 +176,8 @@ fn a_member_that_leaves_the_group_keeps_no_kill_waiting() {
         .iter()
         .find(|member| member.live && member.pgid == exec.pid)
         .unwrap();
-    let token = host.token();
     let asked = Instant::now();
-    host.core.send(Command::Kill {
-        exec: exec.id,
-        token,
-    });
-    assert_eq!(host.operation(token), (0, 1));
+    assert_eq!(host.kill(&exec), (0, 1));
     assert!(
         asked.elapsed() < Duration::from_secs(20),
         "the grace ran out"
@@ -216,18 +202,11 @@ fn what_is_started_after_all_groups_were_ended_is_killed_at_once() {
 
 #[test]
 fn a_stopped_member_hears_of_its_end() {
-    let mut settings = QUICK;
-    settings.grace_secs = 60.0;
-    let host = Host::open(settings);
+    let host = Host::open(PATIENT);
     let exec = host.sh("echo ready; kill -STOP $$");
     host.says(&exec, "ready");
     eventually("it is stopped", || state_of(exec.pid) == Some('T'));
-    let token = host.token();
-    host.core.send(Command::Kill {
-        exec: exec.id,
-        token,
-    });
-    assert_eq!(host.operation(token), (0, 1));
+    assert_eq!(host.kill(&exec), (0, 1));
     host.published(&exec);
     assert_eq!(exec.facts().exit, Some(Exit::Signal(libc::SIGTERM)));
 }

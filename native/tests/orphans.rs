@@ -5,9 +5,8 @@ mod support;
 
 use std::process::Command;
 
-use guestd::process::context::Command as Order;
 use guestd::process::log::Stream;
-use guestd::process::reap::reap_orphans;
+use guestd::process::supervisor::reap_orphans;
 use support::{Host, QUICK, captured, eventually, state_of};
 
 const AS_INIT: &str = "GUESTD_TEST_AS_INIT";
@@ -112,12 +111,7 @@ fn sibling() {
     let sibling: i32 = captured(&exec, Stream::Stdout).parse().unwrap();
     assert!(state_of(sibling).is_some(), "no sibling: {sibling}");
     assert!(!exec.facts().group_gone);
-    let token = host.token();
-    host.core.send(Order::Kill {
-        exec: exec.id,
-        token,
-    });
-    assert_eq!(host.operation(token), (0, 1));
+    assert_eq!(host.kill(&exec), (0, 1));
     eventually("the sibling is reaped", || state_of(sibling).is_none());
     eventually("the leader is reaped", || state_of(exec.pid).is_none());
 }

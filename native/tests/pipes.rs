@@ -5,13 +5,12 @@ mod support;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use guestd::core::Settings;
 use guestd::process::context::Command;
 use guestd::process::exec::Exec;
+use guestd::process::exec::Request;
 use guestd::process::log::Next;
 use guestd::process::log::Stream;
-use guestd::process::request::Request;
-use support::{Host, QUICK, captured, eventually, shell};
+use support::{Host, PATIENT, QUICK, captured, eventually, shell};
 
 #[test]
 fn a_writer_left_behind_is_bounded_by_the_linger_and_does_not_die_of_sigpipe() {
@@ -41,16 +40,7 @@ fn stdin_is_written_in_order_late_writes_time_out_and_the_pipe_stays_open() {
         stdin: true,
         ..shell("read a; head -c 200000 | wc -c; cat")
     });
-    let write = |data: &[u8], eof| {
-        let token = host.token();
-        host.core.send(Command::Stdin {
-            exec: exec.id,
-            data: data.to_vec(),
-            eof,
-            token,
-        });
-        token
-    };
+    let write = |data: &[u8], eof| host.write(&exec, data, eof);
     assert_eq!(host.operation(write(b"", false)), (0, 0));
     assert_eq!(host.operation(write(b"line\n", false)), (0, 5));
     assert_eq!(host.operation(write(&[b'x'; 200_000], false)), (0, 200_000));
@@ -73,26 +63,17 @@ fn a_child_that_does_not_read_costs_the_writer_its_deadline_and_no_more() {
         ..shell(&script)
     });
     host.says(&exec, "ready");
-    let write = |data: Vec<u8>, eof| {
-        let token = host.token();
-        host.core.send(Command::Stdin {
-            exec: exec.id,
-            data,
-            eof,
-            token,
-        });
-        token
-    };
+    let write = |data: &[u8], eof| host.write(&exec, data, eof);
     let (first, queued) = (
-        write(vec![b'x'; 1 << 20], false),
-        write(b"never begun".to_vec(), true),
+        write(&vec![b'x'; 1 << 20], false),
+        write(b"never begun", true),
     );
     let (status, written) = host.operation(first);
     assert_eq!(status, libc::ETIMEDOUT);
     assert!(written > 0 && written < 1 << 20);
     assert_eq!(host.operation(queued), (libc::ETIMEDOUT, 0));
     std::fs::write(&fifo, "go\n").unwrap();
-    assert_eq!(host.operation(write(b"!".to_vec(), true)), (0, 1));
+    assert_eq!(host.operation(write(b"!", true)), (0, 1));
     host.published(&exec);
     assert_eq!(
         captured(&exec, Stream::Stdout),
@@ -103,10 +84,9 @@ fn a_child_that_does_not_read_costs_the_writer_its_deadline_and_no_more() {
 
 #[test]
 fn a_write_has_its_time_from_its_arrival_also_when_it_had_to_wait_for_another() {
-    let host = Host::open(Settings {
-        stdin_secs: 2.0,
-        ..QUICK
-    });
+    let mut settings = QUICK;
+    settings.spans.stdin_ns = 2_000_000_000;
+    let host = Host::open(settings);
     let fifo = std::env::temp_dir().join(format!("guestd-turn-{}", std::process::id()));
     let script = format!(
         "mkfifo {0}; echo ready; read l < {0}; head -c 200000 | wc -c; exec sleep 1000",
@@ -118,16 +98,8 @@ fn a_write_has_its_time_from_its_arrival_also_when_it_had_to_wait_for_another() 
     });
     host.says(&exec, "ready");
     let arrived = Instant::now();
-    let [first, second] = [200_000, 1 << 20].map(|size| {
-        let token = host.token();
-        host.core.send(Command::Stdin {
-            exec: exec.id,
-            data: vec![b'x'; size],
-            eof: false,
-            token,
-        });
-        token
-    });
+    let [first, second] =
+        [200_000, 1 << 20].map(|size| host.write(&exec, &vec![b'x'; size], false));
     // The first has its turn for so long: that is the case, not a wait for anything.
     std::thread::sleep(Duration::from_millis(1500));
     std::fs::write(&fifo, "go\n").unwrap();
@@ -153,15 +125,7 @@ fn a_child_that_stopped_reading_closes_stdin_for_good() {
     host.says(&exec, "closed");
     // A child of another test that is being started may hold the other end for a moment more.
     eventually("the pipe is closed", || {
-        let token = host.token();
-        let data = b"x".to_vec();
-        host.core.send(Command::Stdin {
-            exec: exec.id,
-            data,
-            eof: false,
-            token,
-        });
-        host.operation(token) == (libc::EPIPE, 0)
+        host.operation(host.write(&exec, b"x", false)) == (libc::EPIPE, 0)
     });
 }
 
@@ -257,10 +221,7 @@ fn while_it_drains_no_command_is_held_up_for_a_reader() {
 
 #[test]
 fn after_its_sigterm_no_command_is_held_up_for_a_reader() {
-    let host = Host::open(Settings {
-        grace_secs: 60.0,
-        ..QUICK
-    });
+    let host = Host::open(PATIENT);
     let took = quickest(NOT_HELD, || {
         let exec = host.start(Request {
             stdin: true,
@@ -272,12 +233,7 @@ fn after_its_sigterm_no_command_is_held_up_for_a_reader() {
             exec: exec.id,
             token,
         });
-        host.core.send(Command::Stdin {
-            exec: exec.id,
-            data: b"go\n".to_vec(),
-            eof: false,
-            token: host.token(),
-        });
+        host.write(&exec, b"go\n", false);
         let took = trickled(&host, &exec);
         assert_eq!(host.operation(token), (0, 1));
         assert!(exec.facts().log.total() > 64 << 20, "the flood came");

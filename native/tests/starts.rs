@@ -2,9 +2,9 @@
 
 mod support;
 
+use guestd::process::exec::Exit;
+use guestd::process::exec::Request;
 use guestd::process::log::Stream;
-use guestd::process::reap::Exit;
-use guestd::process::request::Request;
 use support::{Host, Hung, QUICK, captured, shell};
 
 #[test]

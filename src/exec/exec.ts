@@ -1,8 +1,7 @@
 import type { Phase, StdinWrite } from "../contract/exec.ts";
 import { Refusal } from "../contract/refusal.ts";
 import { EPIPE, errnoText, ETIMEDOUT } from "../native/errno.ts";
-import type { NativeExec } from "../native/exec.ts";
-import type { Facts } from "../native/layout.ts";
+import type { Facts, NativeExec } from "../native/exec.ts";
 import { within } from "../within.ts";
 
 /**

@@ -14,8 +14,7 @@
 
 import type { StartRequest } from "../contract/exec.ts";
 import { errnoText } from "../native/errno.ts";
-import { SpawnError } from "../native/exec.ts";
-import type { Spawn } from "../native/layout.ts";
+import { type Spawn, SpawnError } from "../native/exec.ts";
 import { type PasswdEntry, type PasswdLookup, primaryGid } from "./passwd.ts";
 
 /** What Linux takes at most of arguments, variables and the pointers to them, whatever its limits, in bytes. */

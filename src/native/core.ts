@@ -1,5 +1,4 @@
 import { errnoText } from "./errno.ts";
-import { FACTS_BYTES, SpawnEncoder } from "./layout.ts";
 import { openLibrary, type Symbols } from "./library.ts";
 import { checked } from "./status.ts";
 import { EventKind, type Result, Wake } from "./wake.ts";
@@ -31,12 +30,8 @@ export class Core {
   readonly symbols: Symbols;
   /** Events from the native threads. */
   readonly wake: Wake;
-  /** Where an exec's facts are written, for the moment of one call. */
-  readonly facts: Uint8Array<ArrayBuffer> = new Uint8Array(FACTS_BYTES);
   /** Where records and captured output are written, for the moment until they are encoded. */
   readonly records: Uint8Array<ArrayBuffer> = new Uint8Array(RECORD_BYTES);
-  /** Encodes what is to be started. */
-  readonly starts: SpawnEncoder = new SpawnEncoder();
   readonly #events: Promise<void>;
 
   private constructor(symbols: Symbols) {

@@ -9,7 +9,7 @@ import { STREAM_SYMBOLS } from "./symbols/stream.ts";
 import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
-export const ABI_VERSION = 6;
+export const ABI_VERSION = 7;
 
 /** Every function of the library. */
 export const SYMBOLS: Tables = {

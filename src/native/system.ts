@@ -1,22 +1,29 @@
 import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
 
+/** Room for so many pairs of an exec's handle and a pid at first. */
+const FIRST_PAIRS = 512;
+
 /** Live pids of every exec's group, by the exec's handle. Throws `NativeError`. */
 export async function liveMembers(core: Core): Promise<Map<number, number[]>> {
-  let used = 0;
-  const { status, value } = await core.operation((token) => {
-    used = token;
-    return core.symbols.guestd_members(token);
-  });
-  checked("read the process table", -Math.abs(status));
-  const list = new Uint8Array(value);
-  checked("read the process table", core.symbols.guestd_members_take(used, list, list.length));
-  const view = new DataView(list.buffer);
+  let list = new Uint32Array(2 * FIRST_PAIRS);
+  for (;;) {
+    const lent = new Uint8Array(list.buffer);
+    const { status, value } = await core.operation((token) =>
+      core.symbols.guestd_members(lent, lent.length, token)
+    );
+    checked("read the process table", -Math.abs(status));
+    if (value <= lent.length) return byExec(list.subarray(0, value / 4));
+    // There may be more by then.
+    list = new Uint32Array(value / 2);
+  }
+}
+
+function byExec(pairs: Uint32Array): Map<number, number[]> {
   const members = new Map<number, number[]>();
-  for (let at = 0; at < value; at += 8) {
-    const exec = view.getUint32(at, true);
+  for (let at = 0; at < pairs.length; at += 2) {
+    const [exec = 0, pid = 0] = pairs.subarray(at, at + 2);
     const pids = members.get(exec);
-    const pid = view.getUint32(at + 4, true);
     if (pids === undefined) members.set(exec, [pid]);
     else pids.push(pid);
   }

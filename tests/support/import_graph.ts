@@ -55,10 +55,11 @@ const CORE_HEIGHTS: ReadonlyMap<string, number> = new Map([
   ["core", 4],
   ["transfer", 3],
   ["tar", 2],
+  ["connections", 1],
   ["file", 1],
   ["identity", 1],
+  ["noise", 1],
   ["process", 1],
-  ["tunnel", 1],
 ]);
 
 /** A sentence for each import of the core that points the wrong way. */

@@ -12,7 +12,7 @@ const ROOT = "native/src/";
 
 /** Modules of files below `native/src`; those that only hold tests are left out. */
 export function moduleFiles(paths: readonly string[]): ModuleFiles {
-  const sources = paths.filter((path) => path.startsWith(ROOT) && !path.endsWith("_tests.rs"));
+  const sources = paths.filter((path) => path.startsWith(ROOT) && !/[_/]tests\.rs$/.test(path));
   return new Map(sources.map((path) => [moduleOf(path), path]));
 }
 

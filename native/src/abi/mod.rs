@@ -7,7 +7,7 @@ pub mod resident;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Raised whenever a symbol, a layout or a code changes; both sides compare it at load.
-pub const ABI_VERSION: u32 = 6;
+pub const ABI_VERSION: u32 = 7;
 
 /// The export panicked; the call had no effect that can be relied on.
 pub const PANICKED: i32 = -10_000;

@@ -3,11 +3,15 @@
 
 use std::sync::{Arc, PoisonError};
 
-use super::{CORE, with_core};
+use super::{CORE, send, with_core};
 use crate::abi::{ABI_VERSION, BAD_LAYOUT, bytes, bytes_mut, guard};
+use crate::clock::span_ns;
 use crate::core::{Core, Settings};
-use crate::process::context::Command;
-use crate::process::reap;
+use crate::process::context::{Command, Spans};
+use crate::process::log::{LAG_BYTES, Sizes};
+
+/// A deadline that never comes, as a span: far enough that no sum of it overflows.
+const NEVER_NS: u64 = u64::MAX / 4;
 
 /// The version of this border.
 #[unsafe(no_mangle)]
@@ -15,8 +19,8 @@ pub extern "C" fn guestd_abi_version() -> u32 {
     ABI_VERSION
 }
 
-/// Opens the core. Bytes, seconds and the spool's directory as in [`Settings`]. `-EBUSY` if one is
-/// open.
+/// Opens the core: what is kept of an exec's output in bytes, and linger, kill grace and stdin
+/// deadline in seconds; the spool is a directory. `-EBUSY` if one is open.
 ///
 /// # Safety
 /// `spool` is null or points to `spool_len` bytes that stay unchanged until this returns.
@@ -32,6 +36,7 @@ pub unsafe extern "C" fn guestd_open(
 ) -> i32 {
     // SAFETY: bytes demands what this function demands of its caller.
     let spool = unsafe { bytes(spool, spool_len) };
+    let span = |secs| span_ns(secs).unwrap_or(NEVER_NS);
     guard(|| {
         let Ok(spool) = std::str::from_utf8(spool) else {
             return BAD_LAYOUT;
@@ -41,20 +46,23 @@ pub unsafe extern "C" fn guestd_open(
             return -libc::EBUSY;
         }
         let settings = Settings {
-            capture_bytes,
-            window_bytes,
-            linger_secs,
-            grace_secs,
-            stdin_secs,
+            sizes: Sizes {
+                capture: u64::from(capture_bytes),
+                window: u64::from(window_bytes),
+                lag: LAG_BYTES,
+            },
+            spans: Spans {
+                linger_ns: span(linger_secs),
+                grace_ns: span(grace_secs),
+                stdin_ns: span(stdin_secs),
+            },
             spool,
         };
         match Core::open(settings) {
-            Ok(core) => {
-                *slot = Some(Arc::new(core));
-                0
-            }
-            Err(errno) => -errno.raw_os_error(),
+            Ok(core) => *slot = Some(Arc::new(core)),
+            Err(error) => return -error.raw_os_error().unwrap_or(libc::EAGAIN),
         }
+        0
     })
 }
 
@@ -81,60 +89,39 @@ pub unsafe extern "C" fn guestd_wait(out: *mut u8, len: u32) -> i32 {
     with_core(|core| core.wake.wait(out).map_or(-1, |count| count as i32))
 }
 
-/// Reaps orphans; call it on the main thread. Returns their number.
-#[unsafe(no_mangle)]
-pub extern "C" fn guestd_reap_orphans() -> i32 {
-    guard(reap::reap_orphans)
-}
-
 /// The guest is about to be frozen: from now on a forward jump of the wall clock counts against
 /// every command's budget.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_suspended() -> i32 {
-    with_core(|core| {
-        core.send(Command::Suspended);
-        0
-    })
+    send(Command::Suspended)
 }
 
 /// The guest goes on: a jump counts for another 60 seconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_resumed() -> i32 {
-    with_core(|core| {
-        core.send(Command::Resumed);
-        0
-    })
+    send(Command::Resumed)
 }
 
 /// Never hold back a pipe again: the daemon is ending.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_drain() -> i32 {
-    with_core(|core| {
-        core.send(Command::Drain);
-        0
-    })
+    send(Command::Drain)
 }
 
 /// Ends every group: SIGTERM, SIGKILL after `grace_ms`. Completes `token` once all are empty or
 /// were sent SIGKILL.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_end_all(grace_ms: u32, token: u32) -> i32 {
-    with_core(|core| {
-        core.send(Command::EndAll {
-            grace_ns: u64::from(grace_ms) * 1_000_000,
-            token,
-        });
-        0
+    send(Command::EndAll {
+        grace_ns: u64::from(grace_ms) * 1_000_000,
+        token,
     })
 }
 
 /// SIGKILL to every group. Completes `token` once sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_kill_all(token: u32) -> i32 {
-    with_core(|core| {
-        core.send(Command::KillAll { token });
-        0
-    })
+    send(Command::KillAll { token })
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! Starting, reading, ending one exec.
+//! Starting, reading, ending one exec; and the orphans that commands leave.
 #![allow(unsafe_code)]
 
-use super::with_core;
-use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut};
+use super::{send, with_core};
+use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut, guard};
 use crate::process::context::Command;
+use crate::process::exec::{Exit, decode_request};
 use crate::process::log::Stream;
-use crate::process::reap::Exit;
-use crate::process::request;
+use crate::process::supervisor;
 
 /// Size of the facts in the caller's buffer, in bytes.
 const FACTS_SIZE: usize = 56;
@@ -21,7 +21,7 @@ pub unsafe extern "C" fn guestd_exec_start(blob: *const u8, len: u32, token: u32
     // SAFETY: bytes demands what this function demands of its caller.
     let blob = unsafe { bytes(blob, len) };
     with_core(|core| {
-        let Some(request) = request::decode(blob) else {
+        let Some(request) = decode_request(blob) else {
             return BAD_LAYOUT;
         };
         core.start(request, token) as i32
@@ -138,10 +138,7 @@ pub extern "C" fn guestd_exec_collect(exec: u32) -> i32 {
 /// is left, at the latest when SIGKILL was sent.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_exec_kill(exec: u32, token: u32) -> i32 {
-    with_core(|core| {
-        core.send(Command::Kill { exec, token });
-        0
-    })
+    send(Command::Kill { exec, token })
 }
 
 /// Writes to an exec's stdin, then closes it if `eof` is not 0. Completes `token` with the bytes
@@ -159,13 +156,16 @@ pub unsafe extern "C" fn guestd_exec_stdin(
 ) -> i32 {
     // SAFETY: bytes demands what this function demands of its caller.
     let data = unsafe { bytes(data, len) }.to_vec();
-    with_core(|core| {
-        core.send(Command::Stdin {
-            exec,
-            data,
-            eof: eof != 0,
-            token,
-        });
-        0
+    send(Command::Stdin {
+        exec,
+        data,
+        eof: eof != 0,
+        token,
     })
+}
+
+/// Reaps orphans; call it on the main thread. Returns their number.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_reap_orphans() -> i32 {
+    guard(supervisor::reap_orphans)
 }

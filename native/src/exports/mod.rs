@@ -15,6 +15,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::abi::{NOT_OPEN, guard};
 use crate::core::Core;
+use crate::process::context::Command;
 
 /// The opened core. One a process: it owns what a process has one of (SIGCHLD, orphans).
 static CORE: RwLock<Option<Arc<Core>>> = RwLock::new(None);
@@ -26,4 +27,12 @@ fn opened() -> Option<Arc<Core>> {
 /// Runs an export's body with the opened core.
 fn with_core(body: impl FnOnce(&Arc<Core>) -> i32) -> i32 {
     guard(|| opened().map_or(NOT_OPEN, |core| body(&core)))
+}
+
+/// Sends the supervisor a command.
+fn send(command: Command) -> i32 {
+    with_core(|core| {
+        core.send(command);
+        0
+    })
 }

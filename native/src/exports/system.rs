@@ -7,36 +7,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::with_core;
-use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut, guard};
-use crate::process::reap;
-use crate::{disk, stderr};
+use crate::abi::{Lent, bytes, guard};
+use crate::{disk, self_protection, stderr};
 
-/// Lists the live members of every exec's group. Completes `token` with the size of the list.
-#[unsafe(no_mangle)]
-pub extern "C" fn guestd_members(token: u32) -> i32 {
-    with_core(|core| {
-        core.list_members(token);
-        0
-    })
-}
-
-/// Takes the list that operation `token` made: pairs of u32, exec and pid. Returns its size.
+/// Lists the live members of every exec's group into `out`: pairs of u32, exec and pid. Completes
+/// `token` with the size of the whole list in bytes, of which `out` has the beginning.
 ///
 /// # Safety
-/// `out` is null or points to `len` bytes that nobody else uses until this returns.
+/// `out` is null or points to `len` initialised bytes that nobody else uses until `token` is
+/// completed.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_members_take(token: u32, out: *mut u8, len: u32) -> i32 {
-    // SAFETY: bytes_mut demands what this function demands of its caller.
-    let out = unsafe { bytes_mut(out, len) };
+pub unsafe extern "C" fn guestd_members(out: *mut u8, len: u32, token: u32) -> i32 {
+    // SAFETY: Lent::new demands what this function demands of its caller.
+    let out = unsafe { Lent::new(out, len) };
     with_core(|core| {
-        let Some(list) = core.take_table(token) else {
-            return UNKNOWN;
-        };
-        let Some(out) = out.get_mut(..list.len()) else {
-            return BAD_LAYOUT;
-        };
-        out.copy_from_slice(&list);
-        list.len() as i32
+        core.list_members(out, token);
+        0
     })
 }
 
@@ -77,7 +63,7 @@ pub unsafe extern "C" fn guestd_log(line: *const u8, len: u32) -> i32 {
 /// Whether this process was started with `signal` ignored, as nohup does: 1 or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_is_ignored(signal: i32) -> i32 {
-    guard(|| i32::from(reap::is_ignored(signal)))
+    guard(|| i32::from(self_protection::is_ignored(signal)))
 }
 
 /// Gives memory back that is not needed just now. Takes a few milliseconds.

@@ -135,12 +135,12 @@ impl Actor {
         }
         facts.published = true;
         facts.writers_may_be_alive = writers_may_be_alive;
-        let tell = |reader| ctx.wake.notify(Kind::Readable, reader);
+        let tell = |reader| ctx.wake.queue_notice(Kind::Readable, reader);
         facts.log.end(tell);
         drop(facts);
         ctx.timers.set(self.exec.id, Timer::Linger, None);
         self.flow(ctx);
-        ctx.wake.notify(Kind::Published, self.exec.id);
+        ctx.wake.queue_notice(Kind::Published, self.exec.id);
     }
 
     fn flow(&mut self, ctx: &mut Context) {
@@ -180,10 +180,10 @@ mod tests {
 
     use super::*;
     use crate::process::context::{Key, Spans};
+    use crate::process::exec::Exit;
     use crate::process::log::{Log, Sizes};
-    use crate::process::reap::Exit;
     use crate::process::store::Store;
-    use crate::wake::{Outbox, Wake};
+    use crate::wake::Wake;
 
     /// Handles what comes until the outcome is published.
     fn run(actor: &mut Actor, ctx: &mut Context) {
@@ -192,8 +192,8 @@ mod tests {
             ctx.poll.wait(&mut ready).unwrap();
             for (key, _) in ready.drain(..) {
                 match Key::unpack(key) {
-                    Some(Key::Leader(_)) => actor.leader_exited(ctx),
-                    Some(Key::Output(_, stream)) => actor.output.ready(stream, ctx),
+                    Key::Leader(_) => actor.leader_exited(ctx),
+                    Key::Output(_, stream) => actor.output.ready(stream, ctx),
                     other => panic!("{other:?}"),
                 }
                 actor.conclude(ctx);
@@ -210,7 +210,7 @@ mod tests {
             grace_ns: far,
             stdin_ns: far,
         };
-        let wake = Outbox::new(Arc::new(Wake::default()));
+        let wake = Arc::new(Wake::default());
         let mut ctx = Context::new(wake, Arc::clone(&store), spans).unwrap();
         let mut child = Command::new("/bin/sh")
             .args(["-c", "read go; echo out; echo err >&2; exit 7"])

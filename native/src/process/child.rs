@@ -12,7 +12,7 @@ use std::ptr;
 use rustix::mm::{MapFlags, MprotectFlags, ProtFlags, mmap_anonymous, mprotect, munmap};
 use rustix::process::{getegid, geteuid, getgid, getgroups, getuid};
 
-use super::request::Request;
+use super::exec::{Request, reap};
 use crate::self_protection::Original;
 
 /// The step at which a start failed.
@@ -209,8 +209,27 @@ pub fn clone_child(
     match unsafe { ptr::read_volatile(&raw const (*plan_ptr).failed) } {
         None => Ok(Child { pid, pidfd }),
         Some(failure) => {
-            super::reap::reap(&pidfd);
+            reap(&pidfd);
             Err(failure)
+        }
+    }
+}
+
+/// One system call without glibc's own function for it: its result, or the errno.
+///
+/// # Safety
+/// What the kernel demands of the call's arguments.
+unsafe fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Result<usize, i32> {
+    let mut all = [0; 5];
+    all[..N].copy_from_slice(&arguments);
+    let [a, b, c, d, e] = all;
+    // SAFETY: the arguments are the caller's duty. __errno_location always gives the calling
+    // thread's own errno; in the child that is the suspended parent thread's, which looks at it
+    // only after a failed clone.
+    unsafe {
+        match libc::syscall(number, a, b, c, d, e) {
+            -1 => Err(*libc::__errno_location()),
+            result => Ok(result as usize),
         }
     }
 }
@@ -223,14 +242,11 @@ fn changed_signals() -> [bool; SIGNALS] {
     let mut changed = [false; SIGNALS];
     for (number, slot) in changed.iter_mut().enumerate().skip(1) {
         let mut old: KernelAction = [0; 4];
-        let (number, new): (c_long, *const u64) = (number as c_long, ptr::null());
+        let arguments = [number, 0, old.as_mut_ptr() as usize, SIGSET_BYTES];
         // SAFETY: rt_sigaction demands null or a valid action to set, and room for the old one:
         // nothing is set, `old` is a local of the kernel's size.
-        let result = unsafe {
-            let old = old.as_mut_ptr();
-            libc::syscall(libc::SYS_rt_sigaction, number, new, old, SIGSET_BYTES)
-        };
-        *slot = result == 0 && old[0] != libc::SIG_DFL as u64;
+        let result = unsafe { call(libc::SYS_rt_sigaction, arguments) };
+        *slot = result.is_ok() && old[0] != libc::SIG_DFL as u64;
     }
     changed
 }
@@ -238,17 +254,10 @@ fn changed_signals() -> [bool; SIGNALS] {
 /// Sets this thread's mask and returns the old one. Raw, because glibc keeps two signals back.
 fn set_mask(mask: u64) -> u64 {
     let mut old = 0u64;
-    let how = libc::SIG_SETMASK as c_long;
+    let (new, how) = (&raw const mask as usize, libc::SIG_SETMASK as usize);
+    let arguments = [how, new, &raw mut old as usize, SIGSET_BYTES];
     // SAFETY: rt_sigprocmask demands two sets of SIGSET_BYTES bytes: both are locals of that size.
-    unsafe {
-        libc::syscall(
-            libc::SYS_rt_sigprocmask,
-            how,
-            &raw const mask,
-            &raw mut old,
-            SIGSET_BYTES,
-        )
-    };
+    let _ = unsafe { call(libc::SYS_rt_sigprocmask, arguments) };
     old
 }
 
@@ -258,9 +267,9 @@ extern "C" fn child_main(plan: *mut c_void) -> c_int {
     // thread is suspended, so the access is exclusive. exit_group ends the child alone: it is a
     // thread group of its own.
     unsafe {
-        let failure = become_program(&*plan);
-        ptr::write_volatile(&raw mut (*plan).failed, Some(failure));
-        libc::syscall(libc::SYS_exit_group, 127 as c_long);
+        let failed = become_program(&*plan).err();
+        ptr::write_volatile(&raw mut (*plan).failed, failed);
+        let _ = call(libc::SYS_exit_group, [127]);
     }
     127
 }
@@ -270,59 +279,39 @@ extern "C" fn child_main(plan: *mut c_void) -> c_int {
 /// # Safety
 /// Runs in a child that shares memory with its suspended parent, with every signal blocked and
 /// pointers in `plan` that stay valid.
-unsafe fn become_program(plan: &Plan) -> SpawnFailure {
-    let fail = |step| SpawnFailure {
-        step,
-        errno: errno(),
-    };
+unsafe fn become_program(plan: &Plan) -> Result<(), SpawnFailure> {
+    let at = |step| move |errno| SpawnFailure { step, errno };
+    let default: KernelAction = [0; 4];
     // SAFETY: each system call below takes numbers, or pointers that the plan keeps valid as this
     // function demands; none of them touches memory of the parent beyond the plan.
     unsafe {
-        if libc::syscall(libc::SYS_setsid) < 0 {
-            return fail(Step::Session);
-        }
+        call(libc::SYS_setsid, []).map_err(at(Step::Session))?;
         for (number, changed) in plan.changed_signals.iter().enumerate() {
             if *changed {
-                let default: KernelAction = [0; 4];
-                let (number, action) = (number as c_long, default.as_ptr());
-                let old: *mut u64 = ptr::null_mut();
-                libc::syscall(libc::SYS_rt_sigaction, number, action, old, SIGSET_BYTES);
+                let arguments = [number, default.as_ptr() as usize, 0, SIGSET_BYTES];
+                let _ = call(libc::SYS_rt_sigaction, arguments);
             }
         }
-        if !take_descriptors(plan.stdio) {
-            return fail(Step::Descriptors);
-        }
+        take_descriptors(plan.stdio).map_err(at(Step::Descriptors))?;
         set_oom_score(plan.oom_score);
         if let Some(limit) = &plan.descriptors {
-            let (own, which, old) = (0 as c_long, libc::RLIMIT_NOFILE, ptr::null_mut::<u64>());
-            libc::syscall(libc::SYS_prlimit64, own, which, limit.as_ptr(), old);
+            let (which, new) = (libc::RLIMIT_NOFILE as usize, limit.as_ptr() as usize);
+            let _ = call(libc::SYS_prlimit64, [0, which, new, 0]);
         }
         if plan.uid.is_some() || plan.gid.is_some() {
-            let none: *const u32 = ptr::null();
-            if libc::syscall(libc::SYS_setgroups, 0 as c_long, none) < 0 {
-                return fail(Step::Groups);
-            }
+            call(libc::SYS_setgroups, [0, 0]).map_err(at(Step::Groups))?;
         }
         if let Some(gid) = plan.gid {
-            let gid = gid as c_long;
-            if libc::syscall(libc::SYS_setresgid, gid, gid, gid) < 0 {
-                return fail(Step::Group);
-            }
+            call(libc::SYS_setresgid, [gid as usize; 3]).map_err(at(Step::Group))?;
         }
         if let Some(uid) = plan.uid {
-            let uid = uid as c_long;
-            if libc::syscall(libc::SYS_setresuid, uid, uid, uid) < 0 {
-                return fail(Step::User);
-            }
+            call(libc::SYS_setresuid, [uid as usize; 3]).map_err(at(Step::User))?;
         }
-        if !plan.cwd.is_null() && libc::syscall(libc::SYS_chdir, plan.cwd) < 0 {
-            return fail(Step::Directory);
+        if !plan.cwd.is_null() {
+            call(libc::SYS_chdir, [plan.cwd as usize]).map_err(at(Step::Directory))?;
         }
         set_mask(0);
-        SpawnFailure {
-            step: Step::Program,
-            errno: execute(plan),
-        }
+        Err(at(Step::Program)(execute(plan)))
     }
 }
 
@@ -330,36 +319,21 @@ unsafe fn become_program(plan: &Plan) -> SpawnFailure {
 ///
 /// # Safety
 /// As [`become_program`].
-unsafe fn take_descriptors(stdio: [RawFd; 3]) -> bool {
+unsafe fn take_descriptors(stdio: [RawFd; 3]) -> Result<(), i32> {
     // SAFETY: only descriptor numbers are passed; the table is the child's own copy, because
     // CLONE_FILES is not given.
     unsafe {
-        let mut sources = [0 as c_long; 3];
+        let mut sources = [0; 3];
         // First out of the way of 0..2, so that no move overwrites a source that is still needed.
         for (source, fd) in sources.iter_mut().zip(stdio) {
-            let lowest = 3 as c_long;
-            *source = libc::syscall(
-                libc::SYS_fcntl,
-                fd as c_long,
-                libc::F_DUPFD as c_long,
-                lowest,
-            );
-            if *source < 0 {
-                return false;
-            }
+            *source = call(libc::SYS_fcntl, [fd as usize, libc::F_DUPFD as usize, 3])?;
         }
         for (target, source) in sources.iter().enumerate() {
-            if libc::syscall(libc::SYS_dup3, *source, target as c_long, 0 as c_long) < 0 {
-                return false;
-            }
+            call(libc::SYS_dup3, [*source, target, 0])?;
         }
-        libc::syscall(
-            libc::SYS_close_range,
-            3 as c_long,
-            u32::MAX as c_long,
-            0 as c_long,
-        ) == 0
+        call(libc::SYS_close_range, [3, u32::MAX as usize, 0])?;
     }
+    Ok(())
 }
 
 /// Undoes the daemon's own protection. The kernel lets a child of vfork have a value of its own
@@ -371,14 +345,14 @@ unsafe fn set_oom_score(score: *const [u8]) {
     if score.is_empty() {
         return;
     }
-    let path = c"/proc/self/oom_score_adj".as_ptr();
+    let path = c"/proc/self/oom_score_adj".as_ptr() as usize;
+    let (here, flags) = (libc::AT_FDCWD as usize, libc::O_WRONLY as usize);
     // SAFETY: open gets a C string, write a buffer that the caller keeps valid, of its own length.
     unsafe {
-        let (here, flags) = (libc::AT_FDCWD as c_long, libc::O_WRONLY as c_long);
-        let fd = libc::syscall(libc::SYS_openat, here, path, flags);
-        if fd >= 0 {
-            libc::syscall(libc::SYS_write, fd, score.cast::<u8>(), score.len());
-            libc::syscall(libc::SYS_close, fd);
+        if let Ok(fd) = call(libc::SYS_openat, [here, path, flags]) {
+            let text = score.cast::<u8>() as usize;
+            let _ = call(libc::SYS_write, [fd, text, score.len()]);
+            let _ = call(libc::SYS_close, [fd]);
         }
     }
 }
@@ -390,17 +364,13 @@ unsafe fn set_oom_score(score: *const [u8]) {
 unsafe fn execute(plan: &Plan) -> i32 {
     let mut denied = false;
     let mut last = libc::ENOENT;
+    let (argv, envp) = (plan.argv.as_ptr() as usize, plan.envp.as_ptr() as usize);
     for path in &plan.candidates {
         // SAFETY: execve demands null-terminated arrays of C strings: the plan keeps them.
-        unsafe {
-            libc::syscall(
-                libc::SYS_execve,
-                *path,
-                plan.argv.as_ptr(),
-                plan.envp.as_ptr(),
-            );
-        }
-        last = errno();
+        let Err(errno) = (unsafe { call(libc::SYS_execve, [*path as usize, argv, envp]) }) else {
+            continue;
+        };
+        last = errno;
         match last {
             libc::EACCES => denied = true,
             libc::ENOENT | libc::ENOTDIR | libc::ESTALE | libc::ENODEV | libc::ETIMEDOUT => {}
@@ -409,10 +379,4 @@ unsafe fn execute(plan: &Plan) -> i32 {
         }
     }
     if denied { libc::EACCES } else { last }
-}
-
-fn errno() -> i32 {
-    // SAFETY: __errno_location always gives the calling thread's own errno; in the child that is
-    // the suspended parent thread's, which looks at it only after a failed clone.
-    unsafe { *libc::__errno_location() }
 }

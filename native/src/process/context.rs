@@ -11,7 +11,7 @@ use super::log::Stream;
 use super::proc_scan::{ProcScan, Process};
 use super::store::Store;
 use crate::reactor::{Poll, Timers};
-use crate::wake::Outbox;
+use crate::wake::Wake;
 
 /// What became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,8 +32,6 @@ pub enum Key {
     Member(u32, i32),
 }
 
-const PID_BITS: u64 = 24;
-
 impl Key {
     /// `kind << 56 | pid << 32 | exec`; the kernel's pids fit 22 bits.
     pub fn pack(self) -> u64 {
@@ -42,18 +40,21 @@ impl Key {
             Self::Timers => (1, 0, 0),
             Self::ChildExit => (2, 0, 0),
             Self::Leader(exec) => (3, 0, exec),
-            Self::Output(exec, Stream::Stdout) => (4, 0, exec),
-            Self::Output(exec, Stream::Stderr) => (5, 0, exec),
+            Self::Output(exec, stream) => (4 + stream as u64, 0, exec),
             Self::Stdin(exec) => (6, 0, exec),
-            Self::Member(exec, pid) => (7, pid as u64 & ((1 << PID_BITS) - 1), exec),
+            Self::Member(exec, pid) => (7, pid, exec),
         };
-        (kind as u64) << 56 | pid << 32 | u64::from(exec)
+        kind << 56 | (pid as u64) << 32 | u64::from(exec)
     }
 
     /// What [`Key::pack`] made.
-    pub fn unpack(packed: u64) -> Option<Self> {
-        let exec = packed as u32;
-        Some(match packed >> 56 {
+    pub fn unpack(packed: u64) -> Self {
+        let (kind, pid, exec) = (
+            packed >> 56,
+            (packed >> 32) as i32 & 0xff_ffff,
+            packed as u32,
+        );
+        match kind {
             0 => Self::Mailbox,
             1 => Self::Timers,
             2 => Self::ChildExit,
@@ -61,9 +62,8 @@ impl Key {
             4 => Self::Output(exec, Stream::Stdout),
             5 => Self::Output(exec, Stream::Stderr),
             6 => Self::Stdin(exec),
-            7 => Self::Member(exec, (packed >> 32) as i32 & ((1 << PID_BITS) - 1)),
-            _ => return None,
-        })
+            _ => Self::Member(exec, pid),
+        }
     }
 }
 
@@ -110,7 +110,7 @@ pub const READ_BYTES: usize = 256 << 10;
 pub struct Context {
     pub(super) poll: Poll,
     pub(super) timers: Timers<Timer>,
-    pub(super) wake: Outbox,
+    pub(super) wake: Arc<Wake>,
     pub(super) scan: ProcScan,
     pub(super) store: Arc<Store>,
     pub(super) spans: Spans,
@@ -123,7 +123,7 @@ pub struct Context {
 
 impl Context {
     /// A context in which nothing is watched yet.
-    pub fn new(wake: Outbox, store: Arc<Store>, spans: Spans) -> Result<Self, Errno> {
+    pub fn new(wake: Arc<Wake>, store: Arc<Store>, spans: Spans) -> Result<Self, Errno> {
         Ok(Self {
             poll: Poll::new()?,
             timers: Timers::new()?,
@@ -142,7 +142,7 @@ impl Context {
         if let Some((token, left)) = &mut self.ending {
             *left = left.saturating_sub(1);
             if *left == 0 {
-                self.wake.complete(*token, 0, 0);
+                self.wake.queue_result(*token, 0, 0);
                 self.ending = None;
             }
         }
@@ -239,7 +239,7 @@ mod tests {
             Key::Member(u32::MAX, 4_194_304),
         ];
         for key in keys {
-            assert_eq!(Key::unpack(key.pack()), Some(key));
+            assert_eq!(Key::unpack(key.pack()), key);
         }
     }
 }

@@ -1,11 +1,160 @@
-//! What is known of one started command: the facts that only grow, and its output.
+//! One command: what is asked of it, what is known of it (facts that only grow, and its output), and how it ended.
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::ffi::CString;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, getpgid, waitid};
+
 use super::log::Log;
-use super::reap::Exit;
+
+/// Everything the spawner needs to know.
+#[derive(Debug, Default, PartialEq)]
+pub struct Request {
+    /// The arguments, the program's name first; never empty.
+    pub argv: Vec<CString>,
+    /// `NAME=value` strings, the whole environment.
+    pub envp: Vec<CString>,
+    /// Directory to start in; the daemon's own when absent.
+    pub cwd: Option<CString>,
+    /// User id to become.
+    pub uid: Option<u32>,
+    /// Group id to become.
+    pub gid: Option<u32>,
+    /// Whether the child gets a pipe as its stdin.
+    pub stdin: bool,
+    /// Whether the group is ended once the leader has exited.
+    pub reap: bool,
+    /// Wall-clock budget in seconds.
+    pub timeout_secs: Option<f64>,
+}
+
+const STDIN: u32 = 1;
+const REAP: u32 = 2;
+const UID: u32 = 4;
+const GID: u32 = 8;
+const CWD: u32 = 16;
+const TIMEOUT: u32 = 32;
+
+/// Decodes a request, which TypeScript sends as one blob, little-endian.
+///
+/// Layout: flags, uid, gid (u32 each), timeout (f64), argc, envc (u32 each), then argv, envp and,
+/// if flagged, cwd, each a u32 length and its bytes. `None` for anything that is not this layout.
+pub fn decode_request(blob: &[u8]) -> Option<Request> {
+    let mut rest = Rest(blob);
+    let (flags, uid, gid) = (rest.u32()?, rest.u32()?, rest.u32()?);
+    let timeout = f64::from_le_bytes(rest.take(8)?.try_into().ok()?);
+    let (argc, envc) = (rest.u32()?, rest.u32()?);
+    if argc == 0 {
+        return None;
+    }
+    let argv = rest.strings(argc)?;
+    let envp = rest.strings(envc)?;
+    let cwd = if flags & CWD != 0 {
+        Some(rest.string()?)
+    } else {
+        None
+    };
+    rest.0.is_empty().then_some(Request {
+        argv,
+        envp,
+        cwd,
+        uid: (flags & UID != 0).then_some(uid),
+        gid: (flags & GID != 0).then_some(gid),
+        stdin: flags & STDIN != 0,
+        reap: flags & REAP != 0,
+        timeout_secs: (flags & TIMEOUT != 0).then_some(timeout),
+    })
+}
+
+impl Request {
+    /// The files to try, in the child's own PATH unless the name holds a slash.
+    pub fn candidates(&self) -> Vec<CString> {
+        let name = self.argv[0].as_bytes();
+        if name.is_empty() || name.contains(&b'/') {
+            return vec![self.argv[0].clone()];
+        }
+        let path = self
+            .envp
+            .iter()
+            .find_map(|pair| pair.as_bytes().strip_prefix(b"PATH="));
+        path.unwrap_or_default()
+            .split(|byte| *byte == b':')
+            .filter_map(|directory| {
+                let directory: &[u8] = if directory.is_empty() {
+                    b"."
+                } else {
+                    directory
+                };
+                CString::new([directory, b"/", name].concat()).ok()
+            })
+            .collect()
+    }
+}
+
+struct Rest<'a>(&'a [u8]);
+
+impl<'a> Rest<'a> {
+    fn take(&mut self, count: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(count)?;
+        self.0 = rest;
+        Some(taken)
+    }
+    fn u32(&mut self) -> Option<u32> {
+        Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
+    }
+    fn string(&mut self) -> Option<CString> {
+        let length = self.u32()? as usize;
+        CString::new(self.take(length)?).ok()
+    }
+    fn strings(&mut self, count: u32) -> Option<Vec<CString>> {
+        // The count is not trusted for an allocation: each string takes at least four bytes.
+        (count as usize <= self.0.len() / 4).then_some(())?;
+        (0..count).map(|_| self.string()).collect()
+    }
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// By itself, with this code.
+    Code(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+fn exit_of(status: WaitIdStatus) -> Exit {
+    match (status.exit_status(), status.terminating_signal()) {
+        (Some(code), _) => Exit::Code(code),
+        (None, Some(signal)) => Exit::Signal(signal),
+        (None, None) => Exit::Code(-1),
+    }
+}
+
+/// The exit of a process that stays a zombie; `None` while it lives.
+pub fn peek(pidfd: &OwnedFd) -> Option<Exit> {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
+    let status = waitid(WaitId::PidFd(pidfd.as_fd()), options).ok()??;
+    Some(exit_of(status))
+}
+
+/// Reaps a child that has ended or is about to: from here on its number may be used again.
+pub fn reap(pidfd: &OwnedFd) {
+    let wait = || waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
+    let _ = rustix::io::retry_on_intr(wait);
+}
+
+/// Reaps a child that has ended, if it is of the group `pgid`, whose number must not be anybody
+/// else's: the child's may be by now.
+pub fn reap_of_group(pid: i32, pgid: i32) {
+    let pid = Pid::from_raw(pid);
+    let group = getpgid(pid).map(|group| group.as_raw_nonzero().get());
+    if let (Some(pid), true) = (pid, group == Ok(pgid)) {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        let _ = waitid(WaitId::Pid(pid), options);
+    }
+}
 
 /// What the supervisor learns and everybody may read.
 pub struct Facts {
@@ -99,5 +248,59 @@ impl Table {
 
     fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Exec>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn candidates(name: &str, env: &[&str]) -> Vec<String> {
+        let text = |text: &&str| CString::new(*text).unwrap();
+        let request = Request {
+            argv: vec![text(&name)],
+            envp: env.iter().map(text).collect(),
+            ..Request::default()
+        };
+        let found = request.candidates().into_iter();
+        found.map(|path| path.into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_name_is_looked_up_in_path_and_an_empty_element_is_the_working_directory() {
+        let found = candidates("ls", &["A=1", "PATH=/a::/b"]);
+        assert_eq!(found, ["/a/ls", "./ls", "/b/ls"]);
+        assert_eq!(candidates("ls", &["PATH="]), ["./ls"]);
+    }
+
+    #[test]
+    fn a_name_with_a_slash_is_taken_as_it_is() {
+        assert_eq!(candidates("./ls", &["PATH=/a"]), ["./ls"]);
+        assert_eq!(candidates("", &["PATH=/a"]), [""]);
+    }
+
+    #[test]
+    fn blobs_cut_anywhere_or_with_more_behind_are_refused() {
+        let mut blob = Vec::new();
+        for word in [CWD | UID, 5, 0] {
+            blob.extend(word.to_le_bytes());
+        }
+        blob.extend(0f64.to_le_bytes());
+        for word in [1u32, 1] {
+            blob.extend(word.to_le_bytes());
+        }
+        for text in ["ls", "A=1", "/tmp"] {
+            blob.extend((text.len() as u32).to_le_bytes());
+            blob.extend(text.as_bytes());
+        }
+        let whole = decode_request(&blob).unwrap();
+        assert_eq!((whole.uid, whole.gid), (Some(5), None));
+        assert_eq!(whole.cwd.as_deref(), Some(c"/tmp"));
+        for cut in 0..blob.len() {
+            assert_eq!(decode_request(&blob[..cut]), None, "cut at {cut}");
+        }
+        blob.push(0);
+        assert_eq!(decode_request(&blob), None);
+        assert_eq!(decode_request(&[0xff; 64]), None);
     }
 }

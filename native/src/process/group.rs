@@ -8,9 +8,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use super::context::{Context, Key, Timer};
-use super::exec::Exec;
+use super::exec::{Exec, Exit, peek, reap, reap_of_group};
 use super::proc_scan::Process;
-use super::reap::{self, Exit};
 use crate::clock::boottime_ns;
 use crate::reactor::{Interest, Poll};
 
@@ -90,7 +89,7 @@ impl Group {
 
     /// The exit of the leader, which stays a zombie; `None` if it did not end.
     pub fn leader_exit(&self, ctx: &Context) -> Option<Exit> {
-        let exit = reap::peek(&self.leader)?;
+        let exit = peek(&self.leader)?;
         ctx.poll.remove(&self.leader);
         Some(exit)
     }
@@ -205,7 +204,7 @@ impl Group {
             found.iter().partition(|process| process.live);
         // Siblings of the leader, which it cloned with CLONE_PARENT, are children of this process.
         let siblings = ended.iter().filter(|process| process.pid != self.exec.pid);
-        siblings.for_each(|process| reap::reap_of_group(process.pid, self.exec.pid));
+        siblings.for_each(|process| reap_of_group(process.pid, self.exec.pid));
         if live.is_empty() {
             if std::mem::replace(&mut self.seen_empty, true) {
                 self.give_up(ctx);
@@ -258,7 +257,7 @@ impl Group {
         }
         self.exec.facts().group_gone = true;
         if self.leader_is_zombie() {
-            reap::reap(&self.leader);
+            reap(&self.leader);
         }
         for (_, pidfd) in self.members.drain() {
             ctx.poll.remove(&pidfd);
@@ -285,7 +284,7 @@ impl Group {
 
 fn answer(waiter: Option<Waiter>, killed: bool, ctx: &mut Context) {
     match waiter {
-        Some(Waiter::Kill(token)) => ctx.wake.complete(token, 0, i64::from(killed)),
+        Some(Waiter::Kill(token)) => ctx.wake.queue_result(token, 0, i64::from(killed)),
         Some(Waiter::EndAll) => ctx.ended_one(),
         None => {}
     }

@@ -12,8 +12,6 @@ mod log_tests;
 mod pacing;
 mod pipes;
 pub mod proc_scan;
-pub mod reap;
-pub mod request;
 pub mod spawner;
 pub mod spooler;
 pub mod store;

@@ -90,7 +90,7 @@ impl Output {
         match read(pipe, &mut ctx.scratch[..]) {
             Ok(count) if count > 0 => {
                 let bytes = &ctx.scratch[..count];
-                let tell = |reader| ctx.wake.notify(Kind::Readable, reader);
+                let tell = |reader| ctx.wake.queue_notice(Kind::Readable, reader);
                 self.exec.facts().log.push(stream, bytes, tell);
                 self.enlarge_if_busy(slot, count);
                 Some(count)
@@ -210,7 +210,7 @@ impl Stdin {
     /// did not read in time, EPIPE when it never will, or the errno of a write that failed.
     pub fn write(&mut self, data: Vec<u8>, eof: bool, token: u32, ctx: &mut Context) {
         if self.is_closed() {
-            ctx.wake.complete(token, libc::EPIPE, 0);
+            ctx.wake.queue_result(token, libc::EPIPE, 0);
             return;
         }
         let deadline = boottime_ns().saturating_add(ctx.spans.stdin_ns);
@@ -263,7 +263,8 @@ impl Stdin {
         let Some(done) = self.writes.pop_front() else {
             return;
         };
-        ctx.wake.complete(done.token, status, done.written as i64);
+        ctx.wake
+            .queue_result(done.token, status, done.written as i64);
         if done.eof && status == 0 {
             self.close(ctx);
         }
@@ -300,7 +301,7 @@ impl Stdin {
         ctx.timers.set(self.exec, Timer::Stdin, None);
         for write in self.writes.drain(..) {
             let written = write.written as i64;
-            ctx.wake.complete(write.token, libc::EPIPE, written);
+            ctx.wake.queue_result(write.token, libc::EPIPE, written);
         }
     }
 }

@@ -15,9 +15,8 @@ use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::child::{SpawnFailure, Stack, Step, clone_child};
 use super::context::{Command, Mailbox};
-use super::exec::{Exec, Spawned, Table};
+use super::exec::{Exec, Request, Spawned, Table};
 use super::log::{Log, Sizes};
-use super::request::Request;
 use super::store::Store;
 use crate::clock::epoch_secs;
 use crate::self_protection::Original;

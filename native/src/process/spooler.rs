@@ -2,7 +2,7 @@
 //! that must stop neither pipes nor JavaScript.
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
+use std::thread;
 
 use rustix::io::Errno;
 
@@ -15,7 +15,7 @@ pub fn start(
     store: Arc<Store>,
     table: Arc<Table>,
     failed: impl Fn(Errno) + Send + 'static,
-) -> std::io::Result<JoinHandle<()>> {
+) -> std::io::Result<()> {
     let body = move || {
         let (mut scratch, mut was_failing) = (Vec::new(), false);
         loop {
@@ -48,7 +48,8 @@ pub fn start(
     thread::Builder::new()
         .name("guestd-spooler".into())
         .stack_size(256 << 10)
-        .spawn(body)
+        .spawn(body)?;
+    Ok(())
 }
 
 /// Moves output until a quarter of the memory is free again, from those first who hold most.

@@ -1,9 +1,11 @@
-//! One thread that owns every pipe, pidfd and timer of the execs.
+//! One thread that owns every pipe, pidfd and timer of the execs; and the orphans, which the main thread reaps.
+#![allow(unsafe_code)]
 
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread;
 
@@ -46,7 +48,7 @@ pub fn start(
     mailbox: Arc<Mailbox>,
     child_exits: OwnedFd,
     asks: Sender<Answer>,
-) -> Result<(), Errno> {
+) -> std::io::Result<()> {
     let poll = &context.poll;
     poll.add(mailbox.fd(), Key::Mailbox.pack(), Interest::Read)?;
     poll.add(context.timers.fd(), Key::Timers.pack(), Interest::Read)?;
@@ -60,12 +62,10 @@ pub fn start(
         freeze: Freeze::default(),
         ended: false,
     };
-    let started = thread::Builder::new()
+    thread::Builder::new()
         .name("guestd-supervisor".into())
         .stack_size(256 << 10)
-        .spawn(move || supervisor.run());
-    let errno = |error: std::io::Error| error.raw_os_error().unwrap_or(libc::EAGAIN);
-    started.map_err(|error| Errno::from_raw_os_error(errno(error)))?;
+        .spawn(move || supervisor.run())?;
     Ok(())
 }
 
@@ -86,9 +86,8 @@ impl Supervisor {
         let mut commands = Vec::new();
         for (key, gone) in ready.drain(..) {
             match Key::unpack(key) {
-                Some(Key::Mailbox) => commands = self.mailbox.take(),
-                Some(key) => self.event(key, gone),
-                None => {}
+                Key::Mailbox => commands = self.mailbox.take(),
+                key => self.event(key, gone),
             }
         }
         for command in commands {
@@ -103,7 +102,7 @@ impl Supervisor {
             match timer {
                 Timer::ProcScan => {}
                 Timer::Clock => self.look_at_clock(),
-                Timer::Orphans => self.context.wake.notify(Kind::Orphans, 0),
+                Timer::Orphans => self.context.wake.queue_notice(Kind::Orphans, 0),
                 timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
             }
         }
@@ -193,7 +192,7 @@ impl Supervisor {
                     actor.group.escalate(grace_ns, Some(waiter), ctx);
                 });
             }
-            Command::Kill { token, .. } => self.context.wake.complete(token, 0, 0),
+            Command::Kill { token, .. } => self.context.wake.queue_result(token, 0, 0),
             Command::Stdin {
                 exec,
                 data,
@@ -203,7 +202,7 @@ impl Supervisor {
                 if self.actors.contains_key(&exec) {
                     self.with(exec, |actor, ctx| actor.stdin.write(data, eof, token, ctx));
                 } else {
-                    self.context.wake.complete(token, libc::EPIPE, 0);
+                    self.context.wake.queue_result(token, libc::EPIPE, 0);
                 }
             }
             Command::Resume { exec } => self.with(exec, |actor, ctx| actor.resume(ctx)),
@@ -214,7 +213,7 @@ impl Supervisor {
                 self.actors
                     .values()
                     .for_each(|actor| actor.group.kill_now());
-                self.context.wake.complete(token, 0, 0);
+                self.context.wake.queue_result(token, 0, 0);
             }
             Command::Suspended => {
                 // What an earlier freeze took still counts.
@@ -280,4 +279,56 @@ impl Supervisor {
         });
         self.context.ended_one();
     }
+}
+
+/// Reaps every orphan that has ended; returns their number.
+///
+/// Call it on the main thread: orphans become the main thread's children, while leaders are the
+/// spawner's and are not looked at (`__WNOTHREAD`), so they stay zombies as long as needed.
+pub fn reap_orphans() -> i32 {
+    let mut reaped = 0;
+    loop {
+        // SAFETY: waitid demands a writable siginfo_t: a zeroed local.
+        let pid = unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            let options = libc::WEXITED | libc::WNOHANG | libc::__WNOTHREAD;
+            if libc::waitid(libc::P_ALL, 0, &mut info, options) < 0 {
+                return reaped;
+            }
+            info.si_pid()
+        };
+        if pid == 0 {
+            return reaped;
+        }
+        reaped += 1;
+    }
+}
+
+/// The eventfd that the handler writes to; -1 until [`on_child_exit`].
+static NOTIFY: AtomicI32 = AtomicI32::new(-1);
+
+extern "C" fn on_sigchld(_signal: libc::c_int) {
+    let one = 1u64;
+    // SAFETY: write is async-signal-safe and gets eight bytes of a local; errno is put back, for
+    // the interrupted code may be about to read it.
+    unsafe {
+        let errno = libc::__errno_location();
+        let saved = *errno;
+        libc::write(NOTIFY.load(Ordering::Relaxed), (&raw const one).cast(), 8);
+        *errno = saved;
+    }
+}
+
+/// From now on every SIGCHLD adds to `eventfd`, which must stay open for the process's life:
+/// the handler has no owner that could take it back in time.
+pub fn on_child_exit(eventfd: OwnedFd) -> Result<(), Errno> {
+    NOTIFY.store(eventfd.into_raw_fd(), Ordering::Relaxed);
+    // SAFETY: sigaction demands a valid action: zeroed, then a handler that is async-signal-safe.
+    let failed = unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_sigchld as extern "C" fn(libc::c_int) as usize;
+        action.sa_flags = libc::SA_RESTART | libc::SA_NOCLDSTOP;
+        libc::sigaction(libc::SIGCHLD, &action, std::ptr::null_mut()) < 0
+    };
+    if failed { Err(Errno::INVAL) } else { Ok(()) }
 }

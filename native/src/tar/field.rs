@@ -20,6 +20,14 @@ pub fn unsigned(field: &[u8]) -> Option<u64> {
     number(field).ok().flatten()?.try_into().ok()
 }
 
+/// A number of decimal digits, and nothing else.
+pub fn decimal(digits: &[u8]) -> Option<u64> {
+    // The parser of the standard library takes a sign, too.
+    let plain = digits.iter().all(u8::is_ascii_digit);
+    let digits = std::str::from_utf8(digits).ok().filter(|_| plain)?;
+    digits.parse().ok()
+}
+
 fn octal(field: &[u8]) -> Result<Option<i64>, Malformed> {
     let digits = text(field).trim_ascii();
     if digits.is_empty() {

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::field::decimal;
 use super::sparse::{Extent, of_list, push};
 
 /// Seconds since the epoch, rounded down, and nanoseconds.
@@ -84,14 +85,6 @@ fn next(data: &[u8]) -> Option<[&[u8]; 3]> {
     let body = record.get(space + 1..)?.strip_suffix(b"\n")?;
     let equals = body.iter().position(|byte| *byte == b'=')?;
     (equals > 0).then_some([&body[..equals], &body[equals + 1..], rest])
-}
-
-/// A number of decimal digits, and nothing else.
-pub fn decimal(digits: &[u8]) -> Option<u64> {
-    // The parser of the standard library takes a sign, too.
-    let plain = digits.iter().all(u8::is_ascii_digit);
-    let digits = std::str::from_utf8(digits).ok().filter(|_| plain)?;
-    digits.parse().ok()
 }
 
 /// A point in time as a record gives it, possibly negative and with a fraction.

@@ -1,7 +1,6 @@
 //! Maps of sparse files: which of a file's bytes the archive holds.
 
-use super::field::number;
-use super::pax::decimal;
+use super::field::{decimal, number};
 use super::{BLOCK, Malformed};
 
 /// Most extents that a sparse file may have.

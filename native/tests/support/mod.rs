@@ -7,19 +7,36 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use guestd::core::{Core, Settings};
+use guestd::process::context::{Command, Spans};
 use guestd::process::exec::Exec;
-use guestd::process::log::Stream;
-use guestd::process::request::Request;
+use guestd::process::exec::Request;
+use guestd::process::log::{LAG_BYTES, Next, Sizes, Stream};
 use guestd::wake::{EVENT_SIZE, Kind};
 
-/// Settings with short spans, so that deadlines can be waited for.
+/// Short spans, so that deadlines can be waited for.
+const SPANS: Spans = Spans {
+    linger_ns: 300_000_000,
+    grace_ns: 300_000_000,
+    stdin_ns: 300_000_000,
+};
+
 pub const QUICK: Settings = Settings {
-    capture_bytes: 1 << 20,
-    window_bytes: 1 << 16,
-    linger_secs: 0.3,
-    grace_secs: 0.3,
-    stdin_secs: 0.3,
+    sizes: Sizes {
+        capture: 1 << 20,
+        window: 1 << 16,
+        lag: LAG_BYTES,
+    },
+    spans: SPANS,
     spool: "/tmp",
+};
+
+/// As [`QUICK`], with a minute between SIGTERM and SIGKILL.
+pub const PATIENT: Settings = Settings {
+    spans: Spans {
+        grace_ns: 60_000_000_000,
+        ..SPANS
+    },
+    ..QUICK
 };
 
 /// An event: kind, token, status, value.
@@ -34,8 +51,7 @@ pub struct Host {
 impl Drop for Host {
     fn drop(&mut self) {
         let token = self.token();
-        self.core
-            .send(guestd::process::context::Command::KillAll { token });
+        self.core.send(Command::KillAll { token });
         self.operation(token);
         self.core.close();
     }
@@ -76,6 +92,25 @@ impl Host {
         self.start(shell(script))
     }
 
+    /// Asks for the end of an exec's group, and waits for what comes of it.
+    pub fn kill(&self, exec: &Exec) -> (i32, i64) {
+        let (exec, token) = (exec.id, self.token());
+        self.core.send(Command::Kill { exec, token });
+        self.operation(token)
+    }
+
+    /// Begins to write to an exec's stdin; the operation's token.
+    pub fn write(&self, exec: &Exec, data: &[u8], eof: bool) -> u32 {
+        let (exec, data, token) = (exec.id, data.to_vec(), self.token());
+        self.core.send(Command::Stdin {
+            exec,
+            data,
+            eof,
+            token,
+        });
+        token
+    }
+
     /// Waits for an operation's status and value.
     pub fn operation(&self, token: u32) -> (i32, i64) {
         let event = self.event(|event| event.0 == Kind::Operation as u32 && event.1 == token);
@@ -104,10 +139,10 @@ impl Host {
             let mut buffer = [0; 4096];
             let next = exec.facts().log.next(reader, &mut buffer);
             match next {
-                guestd::process::log::Next::Output(_, _, count) => heard.extend(&buffer[..count]),
-                guestd::process::log::Next::Gap(..) => {}
-                guestd::process::log::Next::Nothing => self.readable(reader),
-                guestd::process::log::Next::End => panic!("ended without saying {text}"),
+                Next::Output(_, _, count) => heard.extend(&buffer[..count]),
+                Next::Gap(..) => {}
+                Next::Nothing => self.readable(reader),
+                Next::End => panic!("ended without saying {text}"),
             }
         }
         self.core.detach(reader);
@@ -138,12 +173,7 @@ pub fn shell(script: &str) -> Request {
             .map(|text| CString::new(text).unwrap())
             .into(),
         envp: vec![c"PATH=/usr/local/bin:/usr/bin:/bin".into()],
-        cwd: None,
-        uid: None,
-        gid: None,
-        stdin: false,
-        reap: false,
-        timeout_secs: None,
+        ..Request::default()
     }
 }
 

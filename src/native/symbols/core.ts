@@ -4,7 +4,6 @@ export const CORE_SYMBOLS = {
   guestd_open: { parameters: ["u32", "u32", "f64", "f64", "f64", "buffer", "u32"], result: "i32" },
   guestd_close: { parameters: [], result: "i32" },
   guestd_wait: { parameters: ["buffer", "u32"], result: "i32", nonblocking: true },
-  guestd_reap_orphans: { parameters: [], result: "i32" },
   guestd_suspended: { parameters: [], result: "i32" },
   guestd_resumed: { parameters: [], result: "i32" },
   guestd_drain: { parameters: [], result: "i32" },

@@ -7,4 +7,5 @@ export const EXEC_SYMBOLS = {
   guestd_exec_collect: { parameters: ["u32"], result: "i32" },
   guestd_exec_kill: { parameters: ["u32", "u32"], result: "i32" },
   guestd_exec_stdin: { parameters: ["u32", "buffer", "u32", "u32", "u32"], result: "i32" },
+  guestd_reap_orphans: { parameters: [], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;

@@ -1,7 +1,6 @@
 /** Process table, free space, power: `native/src/exports/system.rs`. */
 export const SYSTEM_SYMBOLS = {
-  guestd_members: { parameters: ["u32"], result: "i32" },
-  guestd_members_take: { parameters: ["u32", "buffer", "u32"], result: "i32" },
+  guestd_members: { parameters: ["buffer", "u32", "u32"], result: "i32" },
   guestd_disk_available: { parameters: ["buffer", "u32", "u32"], result: "i32" },
   guestd_log: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_is_ignored: { parameters: ["i32"], result: "i32" },

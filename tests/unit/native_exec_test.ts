@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { decodeFacts, FACTS_BYTES, type Spawn, SpawnEncoder } from "../../src/native/layout.ts";
+import { decodeFacts, FACTS_BYTES, type Spawn, SpawnEncoder } from "../../src/native/exec.ts";
 
 const SPAWN: Spawn = {
   argv: ["é", ""],
