@@ -25,9 +25,8 @@ export class CoreClock {
     if (first === undefined) throw new Error("Cannot find the core in the daemon's memory");
     const [range = "", , , , , path = ""] = first.split(/\s+/);
     const [base = ""] = range.split("-");
-    const file = Deno.readFileSync(path);
-    this.#wallAt = parseInt(base, 16) + localSymbol(file, "WALL_AHEAD_NS");
-    this.#bootAt = parseInt(base, 16) + localSymbol(file, "BOOT_AHEAD_NS");
+    this.#wallAt = parseInt(base, 16) + localSymbol(path, "WALL_AHEAD_NS");
+    this.#bootAt = parseInt(base, 16) + localSymbol(path, "BOOT_AHEAD_NS");
   }
 
   /** Sets the wall clock on by so much, or back. */

@@ -5,7 +5,7 @@
  * @module
  */
 
-import { type JsonSchema, violations } from "./json_schema.ts";
+import { Definitions, type JsonSchema } from "./json_schema.ts";
 import type { SseEvent } from "./sse.ts";
 
 /** One route as the document has it. */
@@ -54,10 +54,12 @@ export interface PublishedDocument {
 /** Checks answers against the document. */
 export class Published {
   readonly document: PublishedDocument;
+  readonly #definitions: Definitions;
 
   /** Takes the document as it was served. */
   constructor(document: PublishedDocument) {
     this.document = document;
+    this.#definitions = new Definitions(document.$defs);
   }
 
   /** The rows whose path fits, query and all cut off. */
@@ -90,8 +92,8 @@ export class Published {
     if (row !== undefined) this.#type(row, method, target, response);
     const shape = response.ok ? row?.response?.schema : { $ref: "#/$defs/ErrorBody" };
     if (isJson && shape !== undefined) {
-      const found = violations(shape, body, document.$defs, "the body");
-      if (found.length > 0) this.#fail(method, target, found.join("; "));
+      const found = this.#definitions.violations(shape, body);
+      if (found !== "") this.#fail(method, target, found);
     }
     const { status, headers } = response;
     const copy = new Response(bytes, { status, headers });
@@ -104,8 +106,8 @@ export class Published {
     if (schema === undefined) {
       throw new Error(`Cannot pass: event '${item.event}' is not published`);
     }
-    const found = violations(schema, JSON.parse(item.data), this.document.$defs, item.event);
-    if (found.length > 0) throw new Error(`Cannot pass: ${found.join("; ")}: ${item.data}`);
+    const found = this.#definitions.violations(schema, JSON.parse(item.data));
+    if (found !== "") throw new Error(`Cannot pass: ${found}: ${item.data}`);
   }
 
   /** The row that answered; undefined for an answer that belongs to none. */

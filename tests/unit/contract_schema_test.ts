@@ -7,7 +7,7 @@ import { BODY } from "../../src/contract/object.ts";
 import { Mismatch, type Schema } from "../../src/contract/schema.ts";
 import { ExitEvent, GapEvent, OutputEvent } from "../../src/contract/stream.ts";
 import { Health, ProcsResponse } from "../../src/contract/system.ts";
-import { type JsonSchema, violations } from "../support/json_schema.ts";
+import { Definitions, type JsonSchema } from "../support/json_schema.ts";
 
 const { $defs } = schemaDocument({
   limits: DEFAULT_LIMITS,
@@ -15,13 +15,13 @@ const { $defs } = schemaDocument({
   versionHeader: "v",
 });
 // The bounds of a uint64 rounded, which does for what is tried here.
-const definitions = JSON.parse(
+const definitions = new Definitions(JSON.parse(
   JSON.stringify($defs, (_, item) => typeof item === "bigint" ? Number(item) : item),
-) as Record<string, JsonSchema>;
+) as Record<string, JsonSchema>);
 
 /** What the published schema says to `value`, read by a checker that knows nothing of the decoders. */
 function publishedAccepts(name: string, value: unknown): boolean {
-  return violations({ $ref: `#/$defs/${name}` }, value, definitions).length === 0;
+  return definitions.violations({ $ref: `#/$defs/${name}` }, value) === "";
 }
 
 function decodes(schema: Schema<unknown>, value: unknown): boolean {

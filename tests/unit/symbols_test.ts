@@ -60,8 +60,8 @@ Deno.test("the symbol tables say of each export what the Rust source says", asyn
   deepStrictEqual(sorted(await tables()), sorted(exports()));
 });
 
-Deno.test("the library exports exactly what the Rust source declares", async () => {
-  const library = await Deno.readFile(sourceUrl("dist/libguestd.so"));
+Deno.test("the library exports exactly what the Rust source declares", () => {
+  const library = sourceUrl("dist/libguestd.so").pathname;
   deepStrictEqual(exportedFunctions(library), [...exports().keys()].sort());
 });
 
@@ -82,7 +82,7 @@ Deno.test("an export's types are read, and one that cannot be is no silence", ()
 });
 
 Deno.test("what is no library is refused", () => {
-  throws(() => exportedFunctions(new Uint8Array(64)), /not a 64-bit/);
+  throws(() => exportedFunctions("deno.json"), /no library/);
   strictEqual(isTable({}), false);
   strictEqual(isTable({ version: 3 }), false);
 });
