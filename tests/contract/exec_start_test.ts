@@ -2,7 +2,7 @@ import { deepStrictEqual, doesNotMatch, match, strictEqual } from "node:assert/s
 import type { StartResponse } from "../../src/contract/exec.ts";
 import { json, plain, refused } from "../support/answers.ts";
 import { Daemon } from "../support/daemon.ts";
-import { bodyText, header } from "../support/raw_http.ts";
+import { bodyText, header, request } from "../support/raw_http.ts";
 
 const START = "/v1/exec/start";
 const MIB = 1024 * 1024;
@@ -222,6 +222,20 @@ Deno.test("a declared body above max_body_bytes is refused before a byte of it i
   strictEqual(header(answer, "content-type"), "text/plain; charset=utf-8");
   strictEqual(header(answer, "service-version"), daemon.document.daemon_version);
   match(bodyText(answer), /536870912/);
+});
+
+Deno.test("a client that waits for 100 Continue gets it, and its body is read", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using connection = await daemon.connect();
+  const body = JSON.stringify({ exec_id: "a", command: ["true"] });
+  await connection.send(request("POST", START, [
+    ["Authorization", `Bearer ${daemon.token}`],
+    ["Content-Length", String(body.length)],
+    ["Expect", "100-continue"],
+  ]));
+  strictEqual(new TextDecoder().decode(await connection.more()), "HTTP/1.1 100 Continue\r\n\r\n");
+  await connection.send(body);
+  strictEqual((await connection.response()).status, 200);
 });
 
 Deno.test("a body above 16 MiB is no argument list that a kernel takes: spawn_failed, in flat memory", async () => {

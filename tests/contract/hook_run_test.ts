@@ -27,6 +27,7 @@ const REFUSED: readonly [what: string, body: unknown, names: RegExp][] = [
   ["a payload that is null", payload(null), /runHookPayload must be an object/],
   ["a payload that is a string", payload(JSON.stringify(SECRET)), /runHookPayload/],
   ["no token", payload({ env: { A: SECRET } }), /agent_token/],
+  ["a token of a prototype", payload(`{"__proto__":{"agent_token":"${SECRET}"}}`), /agent_token/],
   ["a null token", payload({ agent_token: null }), /agent_token/],
   ["a number as token", payload({ agent_token: 12345678 }), /agent_token/],
   ["an empty token", payload({ agent_token: "" }), /agent_token/],

@@ -96,6 +96,9 @@ Deno.test("an unmatched path is 404 in prose and never 401, before and after boo
     `${HOOK_PREFIX}/`,
     `${HOOK_PREFIX}/restart`,
     "/ready",
+    "/v1/health#x",
+    "/v1/fs/file/x",
+    "/*",
   ];
   for (const bootstrapped of [false, true]) {
     if (bootstrapped) await daemon.bootstrap("t");
@@ -210,11 +213,49 @@ Deno.test("a path id whose escapes are malformed passes the gate first, then is 
   }
 });
 
-Deno.test("absolute-form targets are served, an authority that is not host[:port] is 400", async () => {
+Deno.test("absolute-form targets are served, an authority that is not host[:port] is 400 and shifts no path", async () => {
   await using daemon = await Daemon.start();
-  strictEqual((await ask(daemon, "GET", "http://guest:9000/v1/health")).status, 200);
-  isProse(daemon, await ask(daemon, "GET", "http://guest/nowhere"), 404);
-  isProse(daemon, await ask(daemon, "GET", "/v1/health", [["Host", "a/b"]]), 400);
+  const served = [
+    "http://guest:9000/v1/health",
+    "https://other:1/v1/health?x",
+    "ftp://[::1]:9/v1/health",
+    "HTTP://1.2.3.4/v1/health",
+  ];
+  for (const target of served) strictEqual((await ask(daemon, "GET", target)).status, 200, target);
+  const nowhere = [
+    "http://guest/nowhere",
+    "http://other",
+    "http://other?/v1/health",
+    "http://o//v1/health",
+  ];
+  for (const target of nowhere) isProse(daemon, await ask(daemon, "GET", target), 404);
+  isProse(daemon, await ask(daemon, "OPTIONS", "*"), 404);
+  isProse(daemon, await ask(daemon, "CONNECT", "somewhere:80"), 404);
+  for (const target of ["http://u@h/v1/health", "http://h:x/v1/health"]) {
+    strictEqual((await ask(daemon, "GET", target)).status, 400, target);
+  }
+  const bad = ["a/b", "x/v1/health?", "x?y", "h#f", "u:p@h", "a b", "x:99999", "x:abc", ":80"];
+  for (const host of [...bad, "\xe9", "a\\b", "[::1", "../x", "x, y"]) {
+    isProse(daemon, await ask(daemon, "GET", "/v1/health", [["Host", host]]), 400);
+  }
+  for (const host of ["x:80", "x:", "[::1]:9000", "127.0.0.1:1", "", "x".repeat(5000), "a_b.c-d"]) {
+    strictEqual((await ask(daemon, "GET", "/v1/health", [["Host", host]])).status, 200, host);
+  }
+  using connection = await daemon.connect();
+  await connection.send("GET /v1/health HTTP/1.1\r\n\r\n");
+  strictEqual((await connection.response()).status, 200);
+});
+
+Deno.test("a token outside of ASCII is compared as the UTF-8 bytes on the wire", async () => {
+  await using daemon = await Daemon.start();
+  await daemon.bootstrap("clé 鍵, x");
+  const utf8 = Array.from(new TextEncoder().encode("clé 鍵, x"), (b) => String.fromCharCode(b));
+  const status = async (token: string): Promise<number> =>
+    (await ask(daemon, "GET", "/v1/procs", [["Authorization", `Bearer ${token}`]])).status;
+  strictEqual(await status(utf8.join("")), 200);
+  strictEqual(await status(`${utf8.join("")}  `), 200);
+  // The same characters in latin-1 are other bytes.
+  strictEqual(await status("cl\xe9"), 401);
 });
 
 Deno.test("prose of the gate reaches a plain client as well", async () => {

@@ -243,6 +243,8 @@ function short(row: PublishedRow): string {
 Deno.test("$defs has every type of the protocol with its fields, and every $ref leads somewhere", async () => {
   await using daemon = await Daemon.start();
   const { $defs } = daemon.document;
+  const names = [...Object.keys(TYPES), "Phase", "StreamKind"];
+  deepStrictEqual(Object.keys($defs).toSorted(), names.toSorted());
   for (const [name, fields] of Object.entries(TYPES)) {
     const properties = Object.keys($defs[name]?.["properties"] ?? {});
     const needed = $defs[name]?.["required"] as string[];

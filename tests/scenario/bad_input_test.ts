@@ -36,6 +36,7 @@ asRoot.test("clients that vanish in mid-request leave nothing behind", async () 
   }
   await eventually("their descriptors to be back", () => daemon.fdCount() <= before + 1);
   await stillServes(daemon);
+  deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "error"), []);
   strictEqual((await daemon.health()).execs, 2);
 });
 

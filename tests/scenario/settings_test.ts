@@ -73,11 +73,3 @@ Deno.test("a kill grace of 0 is SIGKILL at once", async () => {
   strictEqual((await daemon.kill(id)).killed, true);
   strictEqual((await stream.rest()).exit.signal, 9);
 });
-
-Deno.test("two daemons with settings of their own do not know of each other", async () => {
-  await using first = await Daemon.bootstrapped();
-  await using second = await Daemon.start({ env: { GUESTD_HOOK_PREFIX: "/other" } });
-  await first.exec("true", { exec_id: "mine" });
-  strictEqual((await first.health()).execs, 1);
-  strictEqual((await second.health()).execs, 0);
-});

@@ -1,27 +1,9 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { AgentToken, Bootstrap } from "../../src/bootstrap/bootstrap.ts";
 import { HookLog } from "../../src/bootstrap/hook_log.ts";
-import type { DecodedRunHook } from "../../src/contract/hooks.ts";
 import { KeptLog } from "./http_fixture.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-
-function hook(token: string, env: Record<string, string>): DecodedRunHook {
-  return { token, env: new Map(Object.entries(env)), identity: null };
-}
-
-Deno.test("a token is installed once, recognised again, and replaced never", () => {
-  const token = new AgentToken();
-  strictEqual(token.installed, false);
-  strictEqual(token.install("first"), "installed");
-  strictEqual(token.installed, true);
-  strictEqual(token.install("first"), "replayed");
-  strictEqual(token.install("other"), "refused");
-  strictEqual(token.install("firsT"), "refused");
-  strictEqual(token.install("first "), "refused");
-  strictEqual(token.matches(bytes("first")), true);
-  strictEqual(token.matches(bytes("other")), false);
-});
 
 Deno.test("nothing matches before a token is installed, and only all of it afterwards", () => {
   const token = new AgentToken();
@@ -55,15 +37,6 @@ Deno.test("the base environment keeps what execve can carry, and the rest is war
     dropped.map(([name]) => ["warn", JSON.parse(JSON.stringify(name))]),
   );
   strictEqual(JSON.stringify(kept.lines).includes("S3CR3T"), false);
-});
-
-Deno.test("only the first run hook changes anything", () => {
-  const { log } = new KeptLog();
-  const bootstrap = new Bootstrap(log);
-  strictEqual(bootstrap.install(hook("t", { A: "1" })), "installed");
-  strictEqual(bootstrap.install(hook("t", { A: "2" })), "replayed");
-  strictEqual(bootstrap.install(hook("u", { A: "3" })), "refused");
-  deepStrictEqual([...bootstrap.environment], [["A", "1"]]);
 });
 
 Deno.test("the hook log keeps the first 64 invocations and counts the others", () => {

@@ -1,13 +1,12 @@
-import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { Bootstrap } from "../../src/bootstrap/bootstrap.ts";
 import { HookLog } from "../../src/bootstrap/hook_log.ts";
-import { HOOK_NAMES } from "../../src/contract/hooks.ts";
 import {
   type HookRoutes,
   hookRoutes,
   type HookRoutesOptions,
 } from "../../src/http/routes/hooks.ts";
-import { bodyText, header, RawConnection, type RawResponse } from "../support/raw_http.ts";
+import { header, RawConnection, type RawResponse } from "../support/raw_http.ts";
 import type { Call } from "../../src/http/router.ts";
 import { KeptLog, PREFIX, RouterFixture } from "./http_fixture.ts";
 
@@ -46,17 +45,6 @@ const fail = (): never => {
   throw new Error("S3CR3T");
 };
 
-Deno.test("the simple hooks answer 200 without a body, whatever is sent", async () => {
-  await using hooks = new Hooks();
-  for (const hook of ["ready", "validate", "suspend", "resume", "terminate"]) {
-    for (const body of ["", "{", "x".repeat(200_000)]) {
-      const response = await hooks.post(hook, body);
-      strictEqual(response.status, 200);
-      strictEqual(bodyText(response), "");
-    }
-  }
-});
-
 Deno.test("the simple hooks answer 200 whatever fails behind them", async () => {
   await using hooks = new Hooks({ onSuspend: fail, onResume: fail, terminate: fail });
   for (const hook of ["suspend", "resume", "terminate"]) {
@@ -69,34 +57,6 @@ Deno.test("the simple hooks answer 200 whatever fails behind them", async () => 
     ["terminate", "Error"],
   ]);
   ok(!JSON.stringify(hooks.kept.lines).includes("S3CR3T"));
-});
-
-Deno.test("every invocation is recorded, also one that is refused or whose body never comes", async () => {
-  await using hooks = new Hooks();
-  for (const hook of HOOK_NAMES) await hooks.post(hook, "S3CR3T");
-  deepStrictEqual(hooks.hookLog.entries.map(({ hook }) => hook), [...HOOK_NAMES]);
-  {
-    using connection = await RawConnection.open(hooks.fixture.port);
-    await connection.send(`POST ${PREFIX}/run HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n`);
-    // The connections are served in turn, so that the head above was seen before the answer below.
-    while (hooks.hookLog.entries.length < 8) await hooks.post("ready");
-  }
-  ok(hooks.hookLog.entries.slice(6).some(({ hook }) => hook === "run"));
-});
-
-Deno.test("the run hook installs token and environment once", async () => {
-  let installed = 0;
-  await using hooks = new Hooks({ onInstalled: () => void installed++ });
-  const first = await hooks.run({ agent_token: "t", env: { A: "1" } });
-  strictEqual(first.status, 200);
-  strictEqual(bodyText(first), "");
-  strictEqual((await hooks.run({ agent_token: "t", env: { A: "2" } })).status, 200);
-  const refused = await hooks.run({ agent_token: "S3CR3T", env: { A: "3" } });
-  strictEqual(refused.status, 409);
-  strictEqual(header(refused, "content-type"), "text/plain; charset=utf-8");
-  ok(!bodyText(refused).includes("S3CR3T"));
-  strictEqual(installed, 1);
-  deepStrictEqual([...hooks.bootstrap.environment], [["A", "1"]]);
 });
 
 Deno.test("the answer to the run hook waits for what the installation starts, and does not depend on it", async () => {
@@ -119,35 +79,6 @@ Deno.test("the answer to the run hook waits for what the installation starts, an
   end.resolve();
   strictEqual((await answer).status, 200);
   strictEqual(hooks.bootstrap.token.installed, true);
-});
-
-Deno.test("a refused run hook is one line of text that names the key and quotes no value", async () => {
-  await using hooks = new Hooks();
-  const refusals = [
-    await hooks.post("run", "S3CR3T"),
-    await hooks.post("run", "{}"),
-    await hooks.run({ agent_token: ["S3CR3T"] }),
-    await hooks.run({ agent_token: "S3CR3T", env: { A: 1 } }),
-    await hooks.post("run", " ".repeat(65537)),
-  ];
-  for (const response of refusals) {
-    strictEqual(response.status, 400);
-    strictEqual(header(response, "content-type"), "text/plain; charset=utf-8");
-    match(bodyText(response), /^[^\n]+\n$/);
-    ok(!bodyText(response).includes("S3CR3T"));
-  }
-  strictEqual(hooks.bootstrap.token.installed, false);
-  strictEqual((await hooks.run({ agent_token: "t" })).status, 200);
-  ok(!JSON.stringify(hooks.kept.lines).includes("S3CR3T"));
-});
-
-Deno.test("a resume without a token is a warning, with one it is not", async () => {
-  await using hooks = new Hooks();
-  await hooks.post("resume");
-  strictEqual(hooks.kept.lines.filter(({ level }) => level === "warn").length, 1);
-  await hooks.run({ agent_token: "t" });
-  await hooks.post("resume");
-  strictEqual(hooks.kept.lines.filter(({ level }) => level === "warn").length, 1);
 });
 
 Deno.test("terminate begins once its answer was sent, also to a caller that is gone", async () => {
