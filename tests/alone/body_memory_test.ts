@@ -5,6 +5,7 @@ import { Daemon, execPath } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
 import { bodyText, type RawConnection, type RawResponse, request } from "../support/raw_http.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const START = "/v1/exec/start";
@@ -42,8 +43,7 @@ function answerOf(response: RawResponse): readonly [number, string] {
   return [response.status, response.status === 200 ? "" : bodyText(response)];
 }
 
-asRoot.test("28 starts of 15 MiB at once are all answered, in 200 MiB, and hold nothing else up", async (t) => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("28 starts of 15 MiB at once are all answered, in 200 MiB, and hold nothing else up", async ({ daemon, t }) => {
   const before = await Footprint.of(daemon);
   const kinds: Readonly<Record<string, readonly [Uint8Array, number, RegExp]>> = {
     "one argument": [
@@ -109,8 +109,7 @@ async function nearlyWhole(daemon: Daemon, ...ids: readonly string[]): Promise<R
   return connections;
 }
 
-Deno.test("starts that stall, after much or little, are given up for the next ones, and only then", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("starts that stall, after much or little, are given up for the next ones, and only then", async ({ daemon }) => {
   const [patient] = await nearlyWhole(daemon, "patient");
   ok(patient);
   // Nobody waits for its memory, so it may take longer than two looks.
@@ -127,8 +126,7 @@ Deno.test("starts that stall, after much or little, are given up for the next on
   }
 });
 
-Deno.test("clients that leave while they wait have asked for nothing, and others come in their place", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("clients that leave while they wait have asked for nothing, and others come in their place", async ({ daemon }) => {
   const [first, second] = await nearlyWhole(daemon, "first", "second");
   ok(first && second);
   const whole = posted(daemon, START, start("left", 16 * MIB));

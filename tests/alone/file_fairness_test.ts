@@ -7,6 +7,7 @@ import { fileUrl, getFile, getTar, putFile } from "../support/files_client.ts";
 import { FrozenDisk } from "../support/frozen_disk.ts";
 import { type RawConnection, request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 /** More than there are native threads for either direction. */
@@ -30,9 +31,7 @@ function endless(scratch: Scratch): string {
   return path;
 }
 
-asRoot.test("searches for a line take turns with other downloads, and end when their callers leave", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("searches for a line take turns with other downloads, and end when their callers leave", async ({ daemon, scratch }) => {
   const small = scratch.file("small", "content");
   strictEqual(await text(await getFile(daemon, small)), "content");
   const fds = daemon.fdCount();

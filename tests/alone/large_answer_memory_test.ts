@@ -4,6 +4,7 @@ import { eventually } from "../support/await_event.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
 import { request } from "../support/raw_http.ts";
+import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 /** What is captured of each of the two streams, in bytes. */
@@ -33,8 +34,7 @@ async function readSlowly(
   begun: () => unknown = () => {},
 ): Promise<number> {
   using connection = await daemon.connect();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  await connection.send(request(method, path, [authorization]));
+  await connection.send(request(method, path, [daemon.authorization]));
   const head = await connection.head();
   strictEqual(head.status, 200);
   await begun();
@@ -97,8 +97,7 @@ asRoot.test("a poll, a stream and an ack of 16 MiB cost 8 MiB at most, however s
   }
 });
 
-asRoot.test("a live stream of 64 MiB costs a slow reader's window of 8 MiB, and little besides", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a live stream of 64 MiB costs a slow reader's window of 8 MiB, and little besides", async ({ daemon }) => {
   await eventually("what the start took to be given back", () => trims(daemon) >= 1);
   await warm(daemon);
   // What the command itself costs is its captured output; it stays.

@@ -4,12 +4,12 @@ import { eventually } from "../support/await_event.ts";
 import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { childFdCount, childrenOf } from "../support/proc.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
 
-Deno.test("200 commands at once each get their own input, output and exit", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("200 commands at once each get their own input, output and exit", async ({ daemon }) => {
   const ids = await Promise.all(
     range(200).map((index) =>
       daemon.exec(`read -r line; echo "$line"; echo e${index} >&2; exit ${index % 256}`, {
@@ -30,8 +30,7 @@ Deno.test("200 commands at once each get their own input, output and exit", asyn
   deepStrictEqual(acked.map(({ stdout }) => stdout), range(200).map((index) => `line ${index}\n`));
 });
 
-Deno.test("200 quick commands, polled once, are all over with all of their output", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("200 quick commands, polled once, are all over with all of their output", async ({ daemon }) => {
   const ids = await Promise.all(range(200).map((index) => daemon.exec(["echo", `${index}`])));
   await Promise.all(ids.map((id) => daemon.follow(id)));
   const polls = await Promise.all(ids.map((id) => daemon.poll(id)));
@@ -39,8 +38,7 @@ Deno.test("200 quick commands, polled once, are all over with all of their outpu
   strictEqual((await daemon.health()).busy, false);
 });
 
-Deno.test("health and procs are answered promptly while 200 commands write", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("health and procs are answered promptly while 200 commands write", async ({ daemon }) => {
   const ids = await Promise.all(range(100).map(() => daemon.exec("exec yes")));
   let slowest = 0;
   for (let times = 0; times < 20; times++) {
@@ -54,8 +52,7 @@ Deno.test("health and procs are answered promptly while 200 commands write", asy
   strictEqual(killed.every((answer) => answer.killed), true);
 });
 
-Deno.test("100 kills at once each end their own group, and no zombie is left", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("100 kills at once each end their own group, and no zombie is left", async ({ daemon }) => {
   const ids = await Promise.all(range(100).map(() => daemon.exec(BLOCK)));
   await Promise.all(ids.map((id) => daemon.kill(id)));
   for (const id of ids) strictEqual((await daemon.outcome(id)).signal, 15);
@@ -89,8 +86,7 @@ asRoot.test("descriptors, threads and memory are back after a load of commands, 
   ok(grown < 150, `${grown} MiB more after 200 commands with 100 MB of output`);
 });
 
-asRoot.test("many connections at once are served, and closing them gives them back", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("many connections at once are served, and closing them gives them back", async ({ daemon }) => {
   const before = daemon.fdCount();
   const connections = await Promise.all(range(500).map(() => daemon.connect()));
   const answers = await Promise.all(

@@ -6,6 +6,7 @@ import { Daemon, execPath } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
 import { type RawConnection, request } from "../support/raw_http.ts";
 import { SseStream } from "../support/sse.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const SIZE = 64 * MIB;
@@ -26,16 +27,14 @@ async function ended(daemon: Daemon, id: string): Promise<void> {
 /** Asks for the stream on a bare connection and reads nothing but the head. */
 async function attachStuck(daemon: Daemon, id: string, offset = 0): Promise<RawConnection> {
   const connection = await daemon.connect();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   await connection.send(
-    request("GET", `${execPath(id, "stream")}?offset=${offset}`, [authorization]),
+    request("GET", `${execPath(id, "stream")}?offset=${offset}`, [daemon.authorization]),
   );
   strictEqual((await connection.head()).status, 200);
   return connection;
 }
 
-Deno.test("a subscriber that is stuck holds the command up for a second at most", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a subscriber that is stuck holds the command up for a second at most", async ({ daemon }) => {
   const free = await unwatchedMs(daemon);
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
   using _stuck = await attachStuck(daemon, id);
@@ -46,8 +45,7 @@ Deno.test("a subscriber that is stuck holds the command up for a second at most"
   ok(took < 2 * free + 1500, `${took} ms with a stuck reader, ${free} ms without one`);
 });
 
-Deno.test("many stuck subscribers hold it up no longer than one", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("many stuck subscribers hold it up no longer than one", async ({ daemon }) => {
   const free = await unwatchedMs(daemon);
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
   const stuck = await Promise.all(Array.from({ length: 10 }, () => attachStuck(daemon, id)));
@@ -59,8 +57,7 @@ Deno.test("many stuck subscribers hold it up no longer than one", async () => {
   ok(took < 2 * free + 2000, `${took} ms with ten stuck readers, ${free} ms without one`);
 });
 
-Deno.test("a subscriber that comes back again and again, and never reads, holds it up no longer", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a subscriber that comes back again and again, and never reads, holds it up no longer", async ({ daemon }) => {
   const free = await unwatchedMs(daemon);
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
   await daemon.stdin(id, "x", true);
@@ -77,12 +74,10 @@ Deno.test("a subscriber that comes back again and again, and never reads, holds 
   ok(took < 3 * free + 2500, `${took} ms with ${attached} attachments, ${free} ms without`);
 });
 
-Deno.test("a subscriber that was stuck is told of the gap, once, and gets the rest and the exit", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a subscriber that was stuck is told of the gap, once, and gets the rest and the exit", async ({ daemon }) => {
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
   using connection = await daemon.connect();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
   const head = await connection.head();
   await daemon.stdin(id, "x", true);
   await ended(daemon, id);
@@ -94,8 +89,7 @@ Deno.test("a subscriber that was stuck is told of the gap, once, and gets the re
   deepStrictEqual(rest.gaps.length, 1);
 });
 
-Deno.test("a stuck subscriber costs no memory beyond its window", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a stuck subscriber costs no memory beyond its window", async ({ daemon }) => {
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
   const before = daemon.rss();
   using _stuck = await attachStuck(daemon, id);
@@ -125,8 +119,7 @@ asRoot.test("what the windows of stuck subscribers took is given back once they 
   strictEqual((await daemon.health()).busy, true);
 });
 
-Deno.test("one stuck subscriber takes nothing from one that reads", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("one stuck subscriber takes nothing from one that reads", async ({ daemon }) => {
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(16 * MIB)}`, { stdin: true });
   using _stuck = await attachStuck(daemon, id);
   const rest = await daemon.follow(id, () => daemon.stdin(id, "x", true));
@@ -134,8 +127,7 @@ Deno.test("one stuck subscriber takes nothing from one that reads", async () => 
   deepStrictEqual(rest.gaps, []);
 });
 
-Deno.test("a subscriber that takes a little now and then holds it up a second in all, not for ever", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a subscriber that takes a little now and then holds it up a second in all, not for ever", async ({ daemon }) => {
   const free = await unwatchedMs(daemon);
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(4 * SIZE)}`, { stdin: true });
   using slow = await attachStuck(daemon, id);
@@ -153,8 +145,7 @@ Deno.test("a subscriber that takes a little now and then holds it up a second in
   ok(took < 8 * free + 2500, `${took} ms with a slow reader, ${free} ms without one`);
 });
 
-Deno.test("a kill ends a writer that is held back", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a kill ends a writer that is held back", async ({ daemon }) => {
   const id = await daemon.exec("exec yes");
   using _stuck = await attachStuck(daemon, id);
   const before = performance.now();
@@ -163,8 +154,7 @@ Deno.test("a kill ends a writer that is held back", async () => {
   strictEqual((await daemon.poll(id)).signal, 15);
 });
 
-Deno.test("a timeout ends a writer that is held back", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a timeout ends a writer that is held back", async ({ daemon }) => {
   const id = await daemon.exec("exec yes", { timeout_sec: 0.3 });
   using _stuck = await attachStuck(daemon, id);
   await ended(daemon, id);

@@ -1,11 +1,10 @@
 import { ok, strictEqual } from "node:assert/strict";
-import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
-import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { Guest, type GuestConnection } from "../support/tunnel_guest.ts";
 import { House } from "../support/tunnel_house.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1 << 20;
 const GIB = 1 << 30;
@@ -39,8 +38,7 @@ async function drained(
   }
 }
 
-Deno.test("a flood to a stalled guest stalls the caller, costs no memory, and loses nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a flood to a stalled guest stalls the caller, costs no memory, and loses nothing", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -69,8 +67,7 @@ Deno.test("a flood to a stalled guest stalls the caller, costs no memory, and lo
   strictEqual(await client.text(9), "all of it");
 });
 
-Deno.test("a flood to a stalled caller stalls the guest, costs no memory, and loses nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a flood to a stalled caller stalls the guest, costs no memory, and loses nothing", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -97,8 +94,7 @@ Deno.test("a flood to a stalled caller stalls the guest, costs no memory, and lo
   strictEqual(heard, total);
 });
 
-asRoot.test("two hundred tunnels at once, each with its own bytes", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("two hundred tunnels at once, each with its own bytes", async ({ daemon }) => {
   using guest = new Guest();
   guest.echo();
   const descriptors = daemon.fdCount();
@@ -155,8 +151,7 @@ Deno.test("a tunnel that is stalled both ways holds four megabytes at most, with
   ok(grown < tunnels * 4 * MIB, `${tunnels} tunnels took ${grown} bytes`);
 });
 
-Deno.test("pings of a client that reads no answers make it wait, and pile up nowhere", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("pings of a client that reads no answers make it wait, and pile up nowhere", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();

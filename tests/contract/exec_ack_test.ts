@@ -1,10 +1,10 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
 import { UNTIL_EOF } from "../support/child_scripts.ts";
-import { Daemon, execPath } from "../support/daemon.ts";
+import { execPath } from "../support/daemon.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
-Deno.test("an ack gives the outcome once, under phase acked, and lets go of it", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an ack gives the outcome once, under phase acked, and lets go of it", async ({ daemon }) => {
   const id = await daemon.exec("echo out; echo err >&2; exit 3");
   const before = await daemon.outcome(id);
   const acked = await daemon.ack(id);
@@ -22,8 +22,7 @@ Deno.test("an ack gives the outcome once, under phase acked, and lets go of it",
   deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
 });
 
-Deno.test("an ack of a running exec is 409 still_running and changes nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an ack of a running exec is 409 still_running and changes nothing", async ({ daemon }) => {
   const id = await daemon.exec(UNTIL_EOF, { stdin: true });
   await refused(await daemon.post(execPath(id, "ack")), 409, "still_running");
   strictEqual((await daemon.poll(id)).phase, "running");
@@ -32,16 +31,14 @@ Deno.test("an ack of a running exec is 409 still_running and changes nothing", a
   strictEqual((await daemon.ack(id)).stdout, "ready\n");
 });
 
-Deno.test("a second ack is 409 already_acked", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a second ack is 409 already_acked", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.outcome(id);
   await daemon.ack(id);
   await refused(await daemon.post(execPath(id, "ack")), 409, "already_acked");
 });
 
-Deno.test("of many acks at once exactly one gets the output", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("of many acks at once exactly one gets the output", async ({ daemon }) => {
   const id = await daemon.exec("head -c 3000000 /dev/zero");
   await daemon.follow(id);
   const answers = await Promise.all(
@@ -53,13 +50,11 @@ Deno.test("of many acks at once exactly one gets the output", async () => {
   strictEqual((await winner?.json()).stdout.length, 3000000);
 });
 
-Deno.test("an ack of an unknown exec is 404 unknown_exec", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an ack of an unknown exec is 404 unknown_exec", async ({ daemon }) => {
   await refused(await daemon.post(execPath("nobody", "ack")), 404, "unknown_exec");
 });
 
-Deno.test("an ack takes no body and minds none", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an ack takes no body and minds none", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.outcome(id);
   strictEqual((await daemon.post(execPath(id, "ack"), "{no json")).status, 200);

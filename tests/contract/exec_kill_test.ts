@@ -3,8 +3,10 @@ import { refused } from "../support/answers.ts";
 import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { gone, isLive } from "../support/proc.ts";
+import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2" } };
+const withQuick = withOptions(QUICK);
 
 /** Starts a script and waits until it says ready. */
 async function ready(daemon: Daemon, script: string): Promise<string> {
@@ -14,8 +16,7 @@ async function ready(daemon: Daemon, script: string): Promise<string> {
   return id;
 }
 
-Deno.test("a kill of a running exec answers killed once nobody is left, and it is exited", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a kill of a running exec answers killed once nobody is left, and it is exited", async ({ daemon }) => {
   const id = await ready(daemon, BLOCK);
   const { pids } = await daemon.group(id);
   deepStrictEqual(await daemon.kill(id), { exec_id: id, killed: true });
@@ -24,16 +25,14 @@ Deno.test("a kill of a running exec answers killed once nobody is left, and it i
   deepStrictEqual([phase, signal, exit_code], ["exited", 15, null]);
 });
 
-Deno.test("a child that handles SIGTERM ends with the exit code that it chose", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a child that handles SIGTERM ends with the exit code that it chose", async ({ daemon }) => {
   const id = await ready(daemon, EXIT_7_ON_TERM);
   strictEqual((await daemon.kill(id)).killed, true);
   const { signal, exit_code } = await daemon.outcome(id);
   deepStrictEqual([signal, exit_code], [null, 7]);
 });
 
-Deno.test("a child that ignores SIGTERM gets SIGKILL after kill_grace_secs, not before", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a child that ignores SIGTERM gets SIGKILL after kill_grace_secs, not before", async ({ daemon }) => {
   const id = await ready(daemon, IGNORE_TERM);
   const before = performance.now();
   strictEqual((await daemon.kill(id)).killed, true);
@@ -42,8 +41,7 @@ Deno.test("a child that ignores SIGTERM gets SIGKILL after kill_grace_secs, not 
   strictEqual((await daemon.outcome(id)).signal, 9);
 });
 
-Deno.test("a kill of an exec that is over is 200 with killed false, exited or acked", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a kill of an exec that is over is 200 with killed false, exited or acked", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.outcome(id);
   deepStrictEqual(await daemon.kill(id), { exec_id: id, killed: false });
@@ -51,8 +49,7 @@ Deno.test("a kill of an exec that is over is 200 with killed false, exited or ac
   deepStrictEqual(await daemon.kill(id), { exec_id: id, killed: false });
 });
 
-Deno.test("a second kill after the first is killed false and changes no outcome", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a second kill after the first is killed false and changes no outcome", async ({ daemon }) => {
   const id = await ready(daemon, BLOCK);
   await daemon.kill(id);
   const outcome = await daemon.outcome(id);
@@ -80,8 +77,7 @@ Deno.test("a child gets SIGTERM once however many kills overlap", async () => {
   strictEqual((await daemon.outcome(id)).stdout, "ready\nterm\n");
 });
 
-Deno.test("a kill whose caller leaves goes on", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a kill whose caller leaves goes on", async ({ daemon }) => {
   const id = await ready(daemon, IGNORE_TERM);
   const { pids } = await daemon.group(id);
   using connection = await daemon.connect();
@@ -95,14 +91,12 @@ Deno.test("a kill whose caller leaves goes on", async () => {
   strictEqual((await daemon.outcome(id)).signal, 9);
 });
 
-Deno.test("a stopped child is killed too", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a stopped child is killed too", async ({ daemon }) => {
   const id = await ready(daemon, "echo ready; kill -STOP $$");
   strictEqual((await daemon.kill(id)).killed, true);
   strictEqual(typeof (await daemon.outcome(id)).signal, "number");
 });
 
-Deno.test("a kill of an unknown exec is 404 unknown_exec", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a kill of an unknown exec is 404 unknown_exec", async ({ daemon }) => {
   await refused(await daemon.post(execPath("nobody", "kill")), 404, "unknown_exec");
 });

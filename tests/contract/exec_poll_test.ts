@@ -1,18 +1,17 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
 import { BLOCK, UNTIL_EOF } from "../support/child_scripts.ts";
-import { Daemon, execPath } from "../support/daemon.ts";
+import { execPath } from "../support/daemon.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
-Deno.test("a poll of a running exec has the phase and no field of an outcome", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a poll of a running exec has the phase and no field of an outcome", async ({ daemon }) => {
   const id = await daemon.exec("echo out; echo err >&2; cat", { stdin: true });
   await using stream = await daemon.stream(id);
   await stream.untilOutput("err");
   deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "running" });
 });
 
-Deno.test("a poll of an exited exec has the whole outcome, as often as it is asked for", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a poll of an exited exec has the whole outcome, as often as it is asked for", async ({ daemon }) => {
   const id = await daemon.exec("echo out; echo err >&2; exit 7");
   await daemon.follow(id);
   const outcome = {
@@ -28,16 +27,14 @@ Deno.test("a poll of an exited exec has the whole outcome, as often as it is ask
   for (let times = 0; times < 3; times++) deepStrictEqual(await daemon.poll(id), outcome);
 });
 
-Deno.test("exit codes from 0 to 255 are the child's own", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("exit codes from 0 to 255 are the child's own", async ({ daemon }) => {
   for (const code of [0, 1, 126, 127, 128, 137, 143, 255]) {
     const { exit_code, signal } = await daemon.outcome(await daemon.exec(`exit ${code}`));
     deepStrictEqual([exit_code, signal], [code, null]);
   }
 });
 
-Deno.test("a child that dies to a signal has its number and no exit code", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a child that dies to a signal has its number and no exit code", async ({ daemon }) => {
   for (const number of [1, 2, 6, 9, 11, 14, 15, 34, 64]) {
     const id = await daemon.exec(`ulimit -c 0; kill -${number} $$; sleep 100`);
     const { exit_code, signal } = await daemon.outcome(id);
@@ -45,36 +42,31 @@ Deno.test("a child that dies to a signal has its number and no exit code", async
   }
 });
 
-Deno.test("a poll of a killed exec is exited, with the signal or the code it chose", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a poll of a killed exec is exited, with the signal or the code it chose", async ({ daemon }) => {
   const plain = await daemon.exec(BLOCK);
   await daemon.kill(plain);
   const killed = await daemon.poll(plain);
   deepStrictEqual([killed.phase, killed.exit_code, killed.signal], ["exited", null, 15]);
 });
 
-Deno.test("a poll of an acked exec has no outcome", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a poll of an acked exec has no outcome", async ({ daemon }) => {
   const id = await daemon.exec("echo gone");
   await daemon.outcome(id);
   await daemon.ack(id);
   deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
 });
 
-Deno.test("a poll of an unknown exec is 404 unknown_exec", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a poll of an unknown exec is 404 unknown_exec", async ({ daemon }) => {
   await refused(await daemon.fetch(execPath("nobody")), 404, "unknown_exec");
 });
 
-Deno.test("a poll takes no query and minds none", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a poll takes no query and minds none", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.follow(id);
   strictEqual((await daemon.fetch(`${execPath(id)}?offset=x&%ff=%`)).status, 200);
 });
 
-Deno.test("a command that is over in an instant is exited in the first poll", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a command that is over in an instant is exited in the first poll", async ({ daemon }) => {
   for (let times = 0; times < 20; times++) {
     const id = await daemon.exec(["echo", "quick"]);
     const { phase, stdout } = await daemon.poll(id);
@@ -82,8 +74,7 @@ Deno.test("a command that is over in an instant is exited in the first poll", as
   }
 });
 
-Deno.test("a poll of a young exec is held until it is 100 ms old, and no longer", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a poll of a young exec is held until it is 100 ms old, and no longer", async ({ daemon }) => {
   const started = performance.now();
   const id = await daemon.exec(BLOCK);
   const launched = performance.now();
@@ -97,8 +88,7 @@ Deno.test("a poll of a young exec is held until it is 100 ms old, and no longer"
   strictEqual(performance.now() - before < 90, true, "an older exec is polled at once");
 });
 
-Deno.test("a held poll is answered the moment the phase changes", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a held poll is answered the moment the phase changes", async ({ daemon }) => {
   let quickest = Infinity;
   for (let times = 0; times < 10; times++) {
     const started = performance.now();
@@ -112,8 +102,7 @@ Deno.test("a held poll is answered the moment the phase changes", async () => {
   strictEqual(quickest < 95, true, `${quickest} ms`);
 });
 
-Deno.test("a held poll whose caller leaves costs nothing, and the next one is answered", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a held poll whose caller leaves costs nothing, and the next one is answered", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   const leaving = new AbortController();
   const held = daemon.fetch(execPath(id), { signal: leaving.signal }).catch(() => "left");

@@ -3,6 +3,7 @@ import type { StartResponse } from "../../src/contract/exec.ts";
 import { json, plain, refused } from "../support/answers.ts";
 import { Daemon } from "../support/daemon.ts";
 import { bodyText, header, request } from "../support/raw_http.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
 const MIB = 1024 * 1024;
@@ -70,8 +71,7 @@ const REFUSED: readonly [what: string, body: unknown, names: RegExp][] = [
   ["deep JSON", `{"exec_id":"a","command":["a"],"x":${"[".repeat(500_000)}`, /body/],
 ];
 
-Deno.test("a bad start is 400 malformed_request with a detail that names the field, quoting nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a bad start is 400 malformed_request with a detail that names the field, quoting nothing", async ({ daemon }) => {
   for (const [what, body, names] of REFUSED) {
     const { detail } = await refused(await daemon.post(START, body), 400, "malformed_request");
     match(detail, names, what);
@@ -131,8 +131,7 @@ function nested(depth: number): string {
   return "[".repeat(depth) + "]".repeat(depth);
 }
 
-Deno.test("Content-Type is not asked for", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("Content-Type is not asked for", async ({ daemon }) => {
   const body = JSON.stringify({ exec_id: "a", command: ["true"] });
   for (const type of ["text/plain", "application/x-www-form-urlencoded", "", "nonsense"]) {
     const init = { headers: { "content-type": type } };
@@ -140,14 +139,12 @@ Deno.test("Content-Type is not asked for", async () => {
   }
 });
 
-Deno.test("without shell the command is an argument list that no shell sees", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("without shell the command is an argument list that no shell sees", async ({ daemon }) => {
   const id = await daemon.exec(["printf", "%s|", "$HOME", "a b", "", "*", "\n", "ünï"]);
   strictEqual((await daemon.outcome(id)).stdout, "$HOME|a b||*|\n|ünï|");
 });
 
-Deno.test("with shell the one string is a script for /bin/sh, and none is the empty script", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("with shell the one string is a script for /bin/sh, and none is the empty script", async ({ daemon }) => {
   const id = await daemon.exec('for i in 1 2; do echo "$0 $i"; done; exit 5');
   const { stdout, exit_code } = await daemon.outcome(id);
   deepStrictEqual([stdout, exit_code], ["/bin/sh 1\n/bin/sh 2\n", 5]);
@@ -166,8 +163,7 @@ Deno.test("cwd is where the command runs, by default where the daemon does", asy
   );
 });
 
-Deno.test("stdin is the null device unless it is asked for", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("stdin is the null device unless it is asked for", async ({ daemon }) => {
   const id = await daemon.exec("readlink /proc/self/fd/0; cat; echo end");
   strictEqual((await daemon.outcome(id)).stdout, "/dev/null\nend\n");
   const fed = await daemon.exec("readlink /proc/self/fd/0 | cut -c1-5; cat", { stdin: true });
@@ -175,8 +171,7 @@ Deno.test("stdin is the null device unless it is asked for", async () => {
   strictEqual((await daemon.outcome(fed)).stdout, "pipe:\nfed");
 });
 
-Deno.test("a retried start gives the phase in force and starts nothing, whatever it asks for", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a retried start gives the phase in force and starts nothing, whatever it asks for", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   const again = async (body: object = { command: ["false"] }): Promise<string> =>
     (await json<StartResponse>(await daemon.post(START, { exec_id: id, ...body }))).phase;
@@ -193,8 +188,7 @@ Deno.test("a retried start gives the phase in force and starts nothing, whatever
   strictEqual((await daemon.health()).execs, 1);
 });
 
-Deno.test("a retried start is validated before its id is looked at", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a retried start is validated before its id is looked at", async ({ daemon }) => {
   const exec_id = await daemon.exec("true");
   const retry = await daemon.post(START, { exec_id, command: [] });
   await refused(retry, 400, "malformed_request");
@@ -211,8 +205,7 @@ Deno.test("a body above max_body_bytes is 413 in plain text, declared or not", a
   strictEqual((await daemon.health()).execs, 1);
 });
 
-Deno.test("a declared body above max_body_bytes is refused before a byte of it is sent", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a declared body above max_body_bytes is refused before a byte of it is sent", async ({ daemon }) => {
   using connection = await daemon.connect();
   const answer = await connection.ask("POST", START, [
     ["Authorization", `Bearer ${daemon.token}`],
@@ -224,8 +217,7 @@ Deno.test("a declared body above max_body_bytes is refused before a byte of it i
   match(bodyText(answer), /536870912/);
 });
 
-Deno.test("a client that waits for 100 Continue gets it, and its body is read", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a client that waits for 100 Continue gets it, and its body is read", async ({ daemon }) => {
   using connection = await daemon.connect();
   const body = JSON.stringify({ exec_id: "a", command: ["true"] });
   await connection.send(request("POST", START, [
@@ -238,8 +230,7 @@ Deno.test("a client that waits for 100 Continue gets it, and its body is read", 
   strictEqual((await connection.response()).status, 200);
 });
 
-Deno.test("a body above 16 MiB is no argument list that a kernel takes: spawn_failed, in flat memory", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a body above 16 MiB is no argument list that a kernel takes: spawn_failed, in flat memory", async ({ daemon }) => {
   const before = daemon.rss();
   const piece = new Uint8Array(MIB).fill(0x20);
   const body = ReadableStream.from(Array(256).fill(piece));

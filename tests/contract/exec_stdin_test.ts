@@ -2,11 +2,11 @@ import { deepStrictEqual, doesNotMatch, match, strictEqual } from "node:assert/s
 import { json, refused } from "../support/answers.ts";
 import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 
-Deno.test("a write is answered with its size, and the child reads exactly its bytes", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a write is answered with its size, and the child reads exactly its bytes", async ({ daemon }) => {
   const id = await daemon.exec(["od", "-An", "-tx1"], { stdin: true });
   const bytes = Uint8Array.of(0, 10, 13, 255, 254, 128);
   deepStrictEqual(await daemon.stdin(id, bytes), { exec_id: id, written: 6, eof: false });
@@ -14,15 +14,13 @@ Deno.test("a write is answered with its size, and the child reads exactly its by
   strictEqual((await daemon.outcome(id)).stdout, " 00 0a 0d ff fe 80\n");
 });
 
-Deno.test("data and eof together: the pipe is closed after the write", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("data and eof together: the pipe is closed after the write", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   deepStrictEqual(await daemon.stdin(id, "all", true), { exec_id: id, written: 3, eof: true });
   strictEqual((await daemon.outcome(id)).stdout, "all");
 });
 
-Deno.test("a request with neither data nor signal writes nothing and closes nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a request with neither data nor signal writes nothing and closes nothing", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   const path = execPath(id, "stdin");
   const nothings = [{}, { data_b64: null }, { signal: null }, { data_b64: "" }, { more: [7] }];
@@ -34,8 +32,7 @@ Deno.test("a request with neither data nor signal writes nothing and closes noth
   strictEqual((await daemon.outcome(id)).stdout, "still");
 });
 
-Deno.test("a malformed write is 400 and reaches nobody", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a malformed write is 400 and reaches nobody", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   const bad: readonly [body: unknown, names: RegExp][] = [
     [undefined, /body/],
@@ -78,8 +75,7 @@ Deno.test("a malformed write is 400 and reaches nobody", async () => {
   strictEqual((await daemon.outcome(id)).stdout, "good");
 });
 
-Deno.test("the checks come in the order 400, 404, 409, 413, 410", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("the checks come in the order 400, 404, 409, 413, 410", async ({ daemon }) => {
   const without = await daemon.exec("true");
   const closed = await daemon.exec(["cat"], { stdin: true });
   await daemon.stdin(closed, "", true);
@@ -97,8 +93,7 @@ Deno.test("the checks come in the order 400, 404, 409, 413, 410", async () => {
   await refused(await post(closed, { signal: "eof" }), 410, "stdin_closed");
 });
 
-Deno.test("exactly max_stdin_write_bytes go, one byte more is 413 and goes nowhere", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("exactly max_stdin_write_bytes go, one byte more is 413 and goes nowhere", async ({ daemon }) => {
   const id = await daemon.exec(["wc", "-c"], { stdin: true });
   strictEqual((await daemon.stdin(id, new Uint8Array(MIB))).written, MIB);
   const more = { data_b64: new Uint8Array(MIB + 1).toBase64(), signal: "eof" };
@@ -119,8 +114,7 @@ Deno.test("a limit that was configured is the one in force, also above what a bo
   }
 });
 
-Deno.test("a body above 2 MiB is 413 stdin_write_too_large unread, declared or not", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a body above 2 MiB is 413 stdin_write_too_large unread, declared or not", async ({ daemon }) => {
   const path = execPath("nobody", "stdin");
   const body = new Uint8Array(2 * MIB + 1).fill(0x20);
   await refused(await daemon.post(path, body), 413, "stdin_write_too_large");
@@ -128,8 +122,7 @@ Deno.test("a body above 2 MiB is 413 stdin_write_too_large unread, declared or n
   await refused(await daemon.fetch(path, chunked), 413, "stdin_write_too_large");
 });
 
-Deno.test("an exec without stdin, running, exited or acked, is 409 stdin_not_requested", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an exec without stdin, running, exited or acked, is 409 stdin_not_requested", async ({ daemon }) => {
   const running = await daemon.exec(BLOCK);
   const over = await daemon.exec("true");
   await daemon.outcome(over);
@@ -140,8 +133,7 @@ Deno.test("an exec without stdin, running, exited or acked, is 409 stdin_not_req
   await refused(await daemon.post(execPath(over, "stdin"), {}), 409, "stdin_not_requested");
 });
 
-Deno.test("a write to an exec that is over is 410 stdin_closed, also after the ack", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a write to an exec that is over is 410 stdin_closed, also after the ack", async ({ daemon }) => {
   const id = await daemon.exec("true", { stdin: true });
   await daemon.outcome(id);
   const write = (): Promise<Response> => daemon.post(execPath(id, "stdin"), { data_b64: "YQ==" });
@@ -150,8 +142,7 @@ Deno.test("a write to an exec that is over is 410 stdin_closed, also after the a
   await refused(await write(), 410, "stdin_closed");
 });
 
-Deno.test("a child that closed its stdin and lives on is 410 stdin_closed", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a child that closed its stdin and lives on is 410 stdin_closed", async ({ daemon }) => {
   const id = await daemon.exec("exec 0</dev/null; echo ready; exec sleep infinity", {
     stdin: true,
   });
@@ -167,8 +158,7 @@ Deno.test("a child that closed its stdin and lives on is 410 stdin_closed", asyn
   strictEqual((await daemon.poll(id)).phase, "running");
 });
 
-Deno.test("a child that closes its stdin while a write waits gets that write 410", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a child that closes its stdin while a write waits gets that write 410", async ({ daemon }) => {
   const script = "echo ready; read -r _ </dev/stdin; head -c 10 >/dev/null; exec 0</dev/null; " +
     "echo closed; exec sleep infinity";
   const id = await daemon.exec(script, { stdin: true });
@@ -176,8 +166,7 @@ Deno.test("a child that closes its stdin while a write waits gets that write 410
   await refused(await daemon.post(execPath(id, "stdin"), write), 410, "stdin_closed");
 });
 
-Deno.test("writes to one exec are ordered, also when they overlap", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("writes to one exec are ordered, also when they overlap", async ({ daemon }) => {
   const id = await daemon.exec(ECHO_LINES, { stdin: true });
   let expected = "ready\n";
   for (let line = 0; line < 50; line++) {
@@ -188,8 +177,7 @@ Deno.test("writes to one exec are ordered, also when they overlap", async () => 
   strictEqual((await daemon.outcome(id)).stdout, expected);
 });
 
-Deno.test("overlapping writes are never mixed", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("overlapping writes are never mixed", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   const size = 300_000;
   const letters = [..."abcdefgh"];

@@ -3,9 +3,9 @@ import { refused } from "../support/answers.ts";
 import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { bodyText, header, RawConnection, request } from "../support/raw_http.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
-Deno.test("a stream replays from its offset, then follows, and ends with exit", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a stream replays from its offset, then follows, and ends with exit", async ({ daemon }) => {
   const id = await daemon.exec(ECHO_LINES, { stdin: true });
   await using early = await daemon.stream(id);
   await early.untilOutput("ready\n");
@@ -29,8 +29,7 @@ Deno.test("a stream replays from its offset, then follows, and ends with exit", 
   }
 });
 
-Deno.test("the answer's headers are those of an event stream that nobody may buffer", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("the answer's headers are those of an event stream that nobody may buffer", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   const response = await daemon.fetch(execPath(id, "stream"));
   const headers = ["content-type", "cache-control", "x-accel-buffering", "content-encoding"];
@@ -43,8 +42,7 @@ Deno.test("the answer's headers are those of an event stream that nobody may buf
   await response.body?.cancel();
 });
 
-Deno.test("on the wire a frame is event, data and a blank line, compact and with exact offsets", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("on the wire a frame is event, data and a blank line, compact and with exact offsets", async ({ daemon }) => {
   const id = await daemon.exec("printf abc; exit 2");
   await daemon.follow(id);
   const wire = await (await daemon.fetch(execPath(id, "stream"))).text();
@@ -61,8 +59,7 @@ Deno.test("on the wire a frame is event, data and a blank line, compact and with
   strictEqual(rest, "");
 });
 
-Deno.test("stdout and stderr share one offset space, in the order of the writes", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("stdout and stderr share one offset space, in the order of the writes", async ({ daemon }) => {
   const script = "while read -r line; do echo o$line; read -r line; echo e$line >&2; done";
   const id = await daemon.exec(script, { stdin: true });
   await using stream = await daemon.stream(id);
@@ -79,8 +76,7 @@ Deno.test("stdout and stderr share one offset space, in the order of the writes"
   strictEqual(whole.text("stderr"), "e1\ne3\ne5\ne7\ne9\n");
 });
 
-Deno.test("any offset within the output resumes at exactly that byte", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("any offset within the output resumes at exactly that byte", async ({ daemon }) => {
   const id = await daemon.exec("echo 012345; echo abcdef >&2");
   const whole = (await daemon.follow(id)).text();
   for (let offset = 0; offset <= 14; offset++) {
@@ -91,8 +87,7 @@ Deno.test("any offset within the output resumes at exactly that byte", async () 
   }
 });
 
-Deno.test("an offset beyond the total of a finished exec gets its exit at once", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an offset beyond the total of a finished exec gets its exit at once", async ({ daemon }) => {
   const id = await daemon.exec("echo abc");
   await daemon.follow(id);
   for (const offset of [5n, 2n ** 53n + 1n, 2n ** 64n - 1n]) {
@@ -102,8 +97,7 @@ Deno.test("an offset beyond the total of a finished exec gets its exit at once",
   }
 });
 
-Deno.test("an offset beyond the total of a running exec waits for that byte", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an offset beyond the total of a running exec waits for that byte", async ({ daemon }) => {
   const id = await daemon.exec(ECHO_LINES, { stdin: true });
   await using witness = await daemon.stream(id);
   await witness.untilOutput("ready\n");
@@ -115,8 +109,7 @@ Deno.test("an offset beyond the total of a running exec waits for that byte", as
   strictEqual((await ahead.rest()).exit.offset, 12n);
 });
 
-Deno.test("offset is a decimal uint64; anything else is 400 malformed_request", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("offset is a decimal uint64; anything else is 400 malformed_request", async ({ daemon }) => {
   const id = await daemon.exec("echo abc");
   await daemon.follow(id);
   const path = execPath(id, "stream");
@@ -137,8 +130,7 @@ Deno.test("offset is a decimal uint64; anything else is 400 malformed_request", 
   }
 });
 
-Deno.test("an unknown exec is 404, but a bad offset is seen first", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an unknown exec is 404, but a bad offset is seen first", async ({ daemon }) => {
   const path = execPath("nobody", "stream");
   await refused(await daemon.fetch(path), 404, "unknown_exec");
   await refused(await daemon.fetch(`${path}?offset=x`), 400, "malformed_request");
@@ -156,8 +148,7 @@ Deno.test("the exit tells of a signal, of output cut for the poll and of writers
   deepStrictEqual([left.exit_code, left.writers_may_be_alive], [4, true]);
 });
 
-Deno.test("a stream of an acked exec is one gap up to the total, then exit", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a stream of an acked exec is one gap up to the total, then exit", async ({ daemon }) => {
   const id = await daemon.exec("echo abc");
   await daemon.outcome(id);
   await daemon.ack(id);
@@ -173,8 +164,7 @@ Deno.test("a stream of an acked exec is one gap up to the total, then exit", asy
   }
 });
 
-Deno.test("a stream attached before an ack still gets everything", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a stream attached before an ack still gets everything", async ({ daemon }) => {
   const size = 900_000;
   const id = await daemon.exec(`head -c ${size} /dev/zero`);
   await daemon.outcome(id);
@@ -186,8 +176,7 @@ Deno.test("a stream attached before an ack still gets everything", async () => {
   strictEqual(rest.exit.offset, BigInt(size));
 });
 
-Deno.test("attaching and detaching change nothing of the exec", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("attaching and detaching change nothing of the exec", async ({ daemon }) => {
   const id = await daemon.exec(ECHO_LINES, { stdin: true });
   for (let times = 0; times < 20; times++) {
     await using stream = await daemon.stream(id);
@@ -198,8 +187,7 @@ Deno.test("attaching and detaching change nothing of the exec", async () => {
   strictEqual((await daemon.outcome(id)).stdout, "ready\nx\n");
 });
 
-Deno.test("frames are sent without delay: a byte is seen while the command waits for an answer", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("frames are sent without delay: a byte is seen while the command waits for an answer", async ({ daemon }) => {
   const id = await daemon.exec("while read -r _; do printf .; done", { stdin: true });
   await using stream = await daemon.stream(id);
   const before = performance.now();
@@ -210,12 +198,10 @@ Deno.test("frames are sent without delay: a byte is seen while the command waits
   ok(performance.now() - before < 4000, `${performance.now() - before} ms for 50 round trips`);
 });
 
-Deno.test("a stream is a chunked answer that another request may follow on its connection", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a stream is a chunked answer that another request may follow on its connection", async ({ daemon }) => {
   const id = await daemon.exec("echo abc; read line", { stdin: true });
   using connection: RawConnection = await daemon.connect();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
   const head = await connection.head();
   strictEqual(header(head, "transfer-encoding"), "chunked");
   // Only now, for the command must not end before its stream has begun.
@@ -228,7 +214,7 @@ Deno.test("a stream is a chunked answer that another request may follow on its c
   strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
 
   // Of a command that has ended the very same frames, in one piece whose length is known.
-  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
   const whole = await connection.response();
   strictEqual(header(whole, "transfer-encoding"), undefined);
   strictEqual(header(whole, "content-length"), String(streamed.length));
@@ -236,8 +222,7 @@ Deno.test("a stream is a chunked answer that another request may follow on its c
   strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
 });
 
-Deno.test("a command that is quiet at first does not keep its stream's answer back", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a command that is quiet at first does not keep its stream's answer back", async ({ daemon }) => {
   const before = performance.now();
   for (let times = 0; times < 10; times++) {
     const id = await daemon.exec("read line", { stdin: true });

@@ -5,6 +5,7 @@ import { Daemon } from "../support/daemon.ts";
 import { fileUrl, getFile } from "../support/files_client.ts";
 import { header } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const KIB = 1024;
 
@@ -12,9 +13,7 @@ function bytes(length: number): Uint8Array<ArrayBuffer> {
   return Uint8Array.from({ length }, (_, at) => (at * 31 + (at >> 8)) & 0xff);
 }
 
-Deno.test("a file is answered byte for byte, with its length, whatever its size", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a file is answered byte for byte, with its length, whatever its size", async ({ daemon, scratch }) => {
   for (const size of [0, 1, 256 * KIB - 1, 256 * KIB, 256 * KIB + 1, 3_000_001]) {
     const path = scratch.join(`of ${size} & more`);
     Deno.writeFileSync(path, bytes(size));
@@ -26,8 +25,7 @@ Deno.test("a file is answered byte for byte, with its length, whatever its size"
   }
 });
 
-Deno.test("a file whose size lies is read to its end", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a file whose size lies is read to its end", async ({ daemon }) => {
   for (const path of ["/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"]) {
     const response = await getFile(daemon, path);
     const content = await text(response);
@@ -50,9 +48,7 @@ Deno.test("a file that claims to be empty and goes on is read to its end, withou
   strictEqual(await text(window), `${new TextDecoder().decode(first).split("\n")[1]}\n`);
 });
 
-Deno.test("a line window is 1-based, inclusive, and owns its line ends", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a line window is 1-based, inclusive, and owns its line ends", async ({ daemon, scratch }) => {
   const path = scratch.file("lines", "one\ntwo\r\n\nfour\nfive");
   const windows: readonly [start: string | null, end: string | null, found: string][] = [
     ["1", null, "one\ntwo\r\n\nfour\nfive"],
@@ -73,9 +69,7 @@ Deno.test("a line window is 1-based, inclusive, and owns its line ends", async (
   }
 });
 
-Deno.test("a window may begin and end in lines of megabytes", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a window may begin and end in lines of megabytes", async ({ daemon, scratch }) => {
   const [a, b, c] = ["a", "b", "c"].map((char) => char.repeat(3_000_000)) as [
     string,
     string,
@@ -89,9 +83,7 @@ Deno.test("a window may begin and end in lines of megabytes", async () => {
   strictEqual(await text(await getFile(daemon, path, { start_line: "3" })), c);
 });
 
-Deno.test("a bad bound or path is 400 and named", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a bad bound or path is 400 and named", async ({ daemon, scratch }) => {
   const path = scratch.file("f", "one\n");
   const bad: readonly [more: Record<string, string>, names: RegExp][] = [
     [{ start_line: "0" }, /start_line/],
@@ -111,9 +103,7 @@ Deno.test("a bad bound or path is 400 and named", async () => {
   match(await plain(await daemon.fetch("/v1/fs/file?path=%ff"), 400), /path/);
 });
 
-Deno.test("a directory is 400, what is absent 404, anything else that is no file 500", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a directory is 400, what is absent 404, anything else that is no file 500", async ({ daemon, scratch }) => {
   const fifo = scratch.join("fifo");
   await new Deno.Command("mkfifo", { args: [fifo] }).output();
   const socket = scratch.join("socket");
@@ -160,18 +150,15 @@ Deno.test("what the daemon may not read is 500", async () => {
   deepStrictEqual([line["errno"], line["status"], line["reason"]], [13, 500, said]);
 });
 
-Deno.test("a file that shrinks while it is read ends the connection, one that grows is cut", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a file that shrinks while it is read ends the connection, one that grows is cut", async ({ daemon, scratch }) => {
   const size = 64 * 1024 * KIB;
   const path = scratch.join("changing");
   Deno.writeFileSync(path, new Uint8Array(size));
   const target = fileUrl("file", path);
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   async function readWhile(change: () => void): Promise<number> {
     using connection = await daemon.connect();
     await connection.send(
-      `GET ${target} HTTP/1.1\r\nHost: x\r\n${authorization.join(": ")}\r\n\r\n`,
+      `GET ${target} HTTP/1.1\r\nHost: x\r\n${daemon.authorization.join(": ")}\r\n\r\n`,
     );
     const head = await connection.head();
     strictEqual(header(head, "content-length"), String(size));
@@ -189,9 +176,7 @@ Deno.test("a file that shrinks while it is read ends the connection, one that gr
   strictEqual(await readWhile(() => Deno.truncateSync(path, 2 * size)), size);
 });
 
-Deno.test("a file that is removed while it is read is read to its end", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a file that is removed while it is read is read to its end", async ({ daemon, scratch }) => {
   const path = scratch.join("vanishing");
   Deno.writeFileSync(path, new Uint8Array(32 * 1024 * KIB).fill(7));
   const response = await getFile(daemon, path);

@@ -5,6 +5,7 @@ import { Daemon } from "../support/daemon.ts";
 import { fileUrl, pieces, putFile } from "../support/files_client.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
@@ -16,9 +17,7 @@ const kindsIn = (dir: string): readonly (readonly [string, number | null, number
   });
 const modeOf = (path: string): number => (Deno.statSync(path).mode ?? 0) & 0o7777;
 
-Deno.test("a body becomes the file, declared or chunked, of any size", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a body becomes the file, declared or chunked, of any size", async ({ daemon, scratch }) => {
   const path = scratch.join("target");
   for (const size of [0, 1, 64, 65_536, 262_144, 262_145, 5_000_003]) {
     const content = Uint8Array.from({ length: size }, (_, at) => (at * 7 + (at >> 9)) & 0xff);
@@ -49,9 +48,7 @@ Deno.test("parents are made 0755 and a new file 0644, whatever the umask; a mode
   }
 });
 
-Deno.test("an existing file keeps its mode and its owner", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an existing file keeps its mode and its owner", async ({ daemon, scratch }) => {
   const path = scratch.file("file", "before", 0o2750);
   const root = Deno.uid() === 0;
   if (root) Deno.chownSync(path, 1234, 5678);
@@ -63,9 +60,7 @@ Deno.test("an existing file keeps its mode and its owner", async () => {
   strictEqual(Deno.readTextFileSync(path), "after");
 });
 
-Deno.test("a bad mode or path is 400 before anything is written", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a bad mode or path is 400 before anything is written", async ({ daemon, scratch }) => {
   const path = scratch.join("a/file");
   for (const mode of ["8", "", "00644444", "-1", "rw", "0x1ff", "1e2", " 644"]) {
     match(await plain(await putFile(daemon, path, "x", { mode }), 400), /mode/);
@@ -94,9 +89,7 @@ Deno.test("a body above max_body_bytes is 413, declared and on the wire, and lea
   await text(await putFile(daemon, kept, pieces(new Uint8Array(1_000_000))), 204);
 });
 
-Deno.test("a chunked body comes whole, wherever its chunks end", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a chunked body comes whole, wherever its chunks end", async ({ daemon, scratch }) => {
   const path = scratch.join("target");
   // The daemon's own buffers hold a MiB: what stands between two chunks falls on each place around their end.
   for (let short = 0; short <= 12; short++) {
@@ -142,9 +135,7 @@ Deno.test("the order of refusals is 400, 413, 507", async () => {
   strictEqual((await daemon.health()).disk?.under_pressure, true);
 });
 
-Deno.test("a target that is no regular file is 500 and stays what it is", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a target that is no regular file is 500 and stays what it is", async ({ daemon, scratch }) => {
   const fifo = scratch.join("fifo");
   await new Deno.Command("mkfifo", { args: [fifo] }).output();
   const socket = scratch.join("socket");
@@ -234,9 +225,7 @@ Deno.test("a setting in /proc/sys is written in place", async () => {
   strictEqual(await text(read), "guestd.test\n");
 });
 
-Deno.test("a client that vanishes leaves the file as it was and no parent behind", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a client that vanishes leaves the file as it was and no parent behind", async ({ daemon, scratch }) => {
   const kept = scratch.file("kept", "before");
   const fresh = scratch.join("a/b/new");
   // What has no name yet shows as a descriptor alone, to root.
@@ -263,9 +252,7 @@ Deno.test("a client that vanishes leaves the file as it was and no parent behind
   strictEqual(Deno.readTextFileSync(kept), "before");
 });
 
-Deno.test("a chunked body that is malformed leaves nothing", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a chunked body that is malformed leaves nothing", async ({ daemon, scratch }) => {
   using connection = await daemon.connect();
   await connection.send(request("PUT", fileUrl("file", scratch.join("a/f")), [
     ["Authorization", `Bearer ${daemon.token}`],

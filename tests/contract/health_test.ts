@@ -2,6 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK } from "../support/child_scripts.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 Deno.test("health has all nine fields and is 200 before and after bootstrap, token or not", async () => {
   await using daemon = await Daemon.start();
@@ -78,8 +79,7 @@ Deno.test("available bytes are those of an unprivileged writer: what is reserved
   });
 });
 
-Deno.test("busy is true exactly while an exec has not published its result", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("busy is true exactly while an exec has not published its result", async ({ daemon }) => {
   const state = async (): Promise<[boolean, number]> => {
     const { busy, execs } = await daemon.health();
     return [busy, execs];

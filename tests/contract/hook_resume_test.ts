@@ -2,6 +2,7 @@ import { strictEqual } from "node:assert/strict";
 import { BLOCK } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { simpleHookTests } from "./simple_hook.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 simpleHookTests("resume");
 
@@ -18,8 +19,7 @@ Deno.test("a resume without a token is logged as a warning, one with a token is 
   strictEqual(daemon.log.withMessage(WARNING).length, 1);
 });
 
-Deno.test("token, execs and backgrounded processes survive a suspend and a resume", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("token, execs and backgrounded processes survive a suspend and a resume", async ({ daemon }) => {
   const running = await daemon.exec(BLOCK, { timeout_sec: 3600 });
   const ended = await daemon.exec("echo kept");
   await daemon.outcome(ended);

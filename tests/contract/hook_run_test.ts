@@ -3,6 +3,7 @@ import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
 import { bodyText, request } from "../support/raw_http.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const payload = (content: unknown): { runHookPayload: string } => ({
   runHookPayload: typeof content === "string" ? content : JSON.stringify(content),
@@ -111,8 +112,7 @@ Deno.test("another token is 409 and changes nothing", async () => {
   strictEqual((await daemon.outcome(await daemon.exec("echo $WHO"))).stdout, "first\n");
 });
 
-Deno.test("a malformed hook after the install is 400 and leaves the token alone", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a malformed hook after the install is 400 and leaves the token alone", async ({ daemon }) => {
   await plain(await daemon.hook("run", payload({ agent_token: "" })), 400);
   strictEqual((await daemon.procs()).length, 0);
 });

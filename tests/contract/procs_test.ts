@@ -2,16 +2,14 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { json } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK } from "../support/child_scripts.ts";
-import { Daemon } from "../support/daemon.ts";
 import { isLive, processStat } from "../support/proc.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
-Deno.test("procs is empty before the first exec", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("procs is empty before the first exec", async ({ daemon }) => {
   deepStrictEqual(await json(await daemon.fetch("/v1/procs")), { procs: [] });
 });
 
-Deno.test("an entry has id, group, start, marker, reap and the live pids of its group", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an entry has id, group, start, marker, reap and the live pids of its group", async ({ daemon }) => {
   const before = Math.floor(Date.now() / 1000);
   const id = await daemon.exec(BLOCK, { reap_group_on_exit: true });
   const after = Math.floor(Date.now() / 1000);
@@ -23,8 +21,7 @@ Deno.test("an entry has id, group, start, marker, reap and the live pids of its 
   deepStrictEqual([stat?.pgid, stat?.session, stat?.ppid], [pgid, pgid, daemon.pid]);
 });
 
-Deno.test("execs are listed in registry order, in every phase", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("execs are listed in registry order, in every phase", async ({ daemon }) => {
   const ids = ["z", "a", "10", "9", "__proto__", "ä"];
   for (const exec_id of ids) await daemon.exec("true", { exec_id });
   for (const id of ids) await daemon.outcome(id);
@@ -37,8 +34,7 @@ Deno.test("execs are listed in registry order, in every phase", async () => {
   deepStrictEqual(procs.map(({ reap }) => reap), Array(7).fill(false));
 });
 
-Deno.test("what a leader left behind is listed as soon as its exit is", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("what a leader left behind is listed as soon as its exit is", async ({ daemon }) => {
   for (let times = 0; times < 80; times++) {
     const id = await daemon.exec("sleep 100 >/dev/null 2>&1 & exit 0");
     // No pause between looks: the exit is to be seen at the first moment.
@@ -49,8 +45,7 @@ Deno.test("what a leader left behind is listed as soon as its exit is", async ()
   }
 });
 
-Deno.test("an exec that finished with nothing left behind lists no pids, though its zombie is kept", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an exec that finished with nothing left behind lists no pids, though its zombie is kept", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.outcome(id);
   const group = await daemon.group(id);
@@ -60,8 +55,7 @@ Deno.test("an exec that finished with nothing left behind lists no pids, though 
   deepStrictEqual(await daemon.group(id), group);
 });
 
-Deno.test("a command that finished while something it backgrounded did not shows that one's pid", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a command that finished while something it backgrounded did not shows that one's pid", async ({ daemon }) => {
   const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & echo $!");
   const { stdout } = await daemon.outcome(id);
   const group = await daemon.group(id);
@@ -70,8 +64,7 @@ Deno.test("a command that finished while something it backgrounded did not shows
   deepStrictEqual((await daemon.group(id)).pids, [Number(stdout)]);
 });
 
-Deno.test("zombies of a group are not live and not listed", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("zombies of a group are not live and not listed", async ({ daemon }) => {
   // The shell becomes a sleep, which never waits for the child that the shell left it.
   const script = "exec 3<&0; head -c1 <&3 >/dev/null & echo $!; exec sleep infinity";
   const id = await daemon.exec(script, { stdin: true });
@@ -86,8 +79,7 @@ Deno.test("zombies of a group are not live and not listed", async () => {
   deepStrictEqual(pids, [pgid]);
 });
 
-Deno.test("processes that left the group for a session of their own are not the group's", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("processes that left the group for a session of their own are not the group's", async ({ daemon }) => {
   const id = await daemon.exec("setsid sleep infinity >/dev/null 2>&1 & echo $!; cat", {
     stdin: true,
   });
@@ -100,8 +92,7 @@ Deno.test("processes that left the group for a session of their own are not the 
   Deno.kill(away, "SIGKILL");
 });
 
-Deno.test("procs is read-only: a hundred of them change nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("procs is read-only: a hundred of them change nothing", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   const first = await daemon.group(id);
   await Promise.all(Array.from({ length: 100 }, () => daemon.procs()));

@@ -5,6 +5,7 @@ import { getTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { listTar } from "../support/tar_list.ts";
 import { treeOf } from "../support/tree.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 async function run(command: string, ...args: string[]): Promise<string> {
   const { success, stdout, stderr } = await new Deno.Command(command, { args }).output();
@@ -12,9 +13,7 @@ async function run(command: string, ...args: string[]): Promise<string> {
   return new TextDecoder().decode(stdout);
 }
 
-Deno.test("a tree comes as pax members sorted by name, the root first", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a tree comes as pax members sorted by name, the root first", async ({ daemon, scratch }) => {
   Deno.chmodSync(scratch.path, 0o750);
   scratch.file("b", "content", 0o640);
   Deno.mkdirSync(scratch.join("a/empty"), { recursive: true });
@@ -45,9 +44,7 @@ Deno.test("a tree comes as pax members sorted by name, the root first", async ()
   deepStrictEqual([members[6]?.uid, members[6]?.owner], [Deno.uid(), ""]);
 });
 
-Deno.test("the same tree gives the same bytes, however its directories are laid out", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("the same tree gives the same bytes, however its directories are laid out", async ({ daemon, scratch }) => {
   const order = ["c", "a", "b/x", "b/y"];
   for (const [root, names] of [["one", order], ["two", order.toReversed()]] as const) {
     for (const name of names) {
@@ -66,9 +63,7 @@ Deno.test("the same tree gives the same bytes, however its directories are laid 
   deepStrictEqual(one, two);
 });
 
-Deno.test("sockets, fifos and devices are left out, a symlink as path is followed", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("sockets, fifos and devices are left out, a symlink as path is followed", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("dir"));
   scratch.file("dir/file", "x");
   await run("mkfifo", scratch.join("dir/fifo"));
@@ -79,9 +74,7 @@ Deno.test("sockets, fifos and devices are left out, a symlink as path is followe
   deepStrictEqual(members.map(({ name }) => name), ["./", "file"]);
 });
 
-Deno.test("what is absent is 404, what is no directory 400", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("what is absent is 404, what is no directory 400", async ({ daemon, scratch }) => {
   const file = scratch.file("file", "x");
   Deno.symlinkSync("nothing", scratch.join("dangling"));
   for (
@@ -116,9 +109,7 @@ Deno.test("a tree beyond the limits is 413, one that meets them exactly comes", 
   match(await plain(await getTar(daemon, scratch.path), 413), /4 members/);
 });
 
-Deno.test("names of any bytes and length come back from GNU tar as they were", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("names of any bytes and length come back from GNU tar as they were", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("tree"));
   const long = "d".repeat(120);
   Deno.mkdirSync(scratch.join(`tree/${long}/${long}`), { recursive: true });
@@ -139,9 +130,7 @@ Deno.test("names of any bytes and length come back from GNU tar as they were", a
   );
 });
 
-Deno.test("a tree hundreds of directories deep is packed", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a tree hundreds of directories deep is packed", async ({ daemon, scratch }) => {
   const script = `cd ${scratch.path} && mkdir t && cd t && i=0 && while [ $i -lt 300 ]; do ` +
     `mkdir a${"x".repeat(20)} b && echo $i > f && cd a* && i=$((i+1)); done`;
   await run("bash", "-c", script);

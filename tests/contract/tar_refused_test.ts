@@ -1,9 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { plain } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
-import { Daemon } from "../support/daemon.ts";
 import { putTar } from "../support/files_client.ts";
-import { Scratch } from "../support/scratch.ts";
 import {
   archive,
   base256,
@@ -13,6 +11,7 @@ import {
   record,
   sign,
 } from "../support/tar_archive.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 type Part = MemberSpec | Uint8Array<ArrayBuffer>;
 
@@ -222,9 +221,7 @@ function sparse(size: bigint): (header: Uint8Array) => void {
   };
 }
 
-Deno.test("every archive that is refused names its member and leaves nothing", async (t) => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("every archive that is refused names its member and leaves nothing", async ({ daemon, scratch, t }) => {
   // A spool has no name: one that is kept shows as a descriptor alone, to root.
   const descriptors = (): number => Deno.uid() === 0 ? daemon.fdCount() : 0;
   await plain(await putTar(daemon, scratch.join("warm"), new Uint8Array(2)), 400);

@@ -1,6 +1,5 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { plain, text } from "../support/answers.ts";
-import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, pieces, putTar } from "../support/files_client.ts";
@@ -8,12 +7,11 @@ import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive, concat, extended, member, type MemberSpec } from "../support/tar_archive.ts";
 import { treeOf } from "../support/tree.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
 
-Deno.test("members become files, directories and links with their modes and times", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("members become files, directories and links with their modes and times", async ({ daemon, scratch }) => {
   const root = scratch.join("made/root");
   const body = archive([
     { name: "./", type: "5", mode: 0o700, mtime: 5 },
@@ -56,9 +54,7 @@ Deno.test("the root, its parents and directories that no member names are 0755, 
   );
 });
 
-Deno.test("one zero block ends an archive as two do, and what follows is ignored", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("one zero block ends an archive as two do, and what follows is ignored", async ({ daemon, scratch }) => {
   const file = member({ name: "file", content: "x" });
   for (const zeros of [1, 2, 19]) {
     const root = scratch.join(`of${zeros}`);
@@ -71,9 +67,7 @@ Deno.test("one zero block ends an archive as two do, and what follows is ignored
   deepStrictEqual(names(scratch.join("empty")), []);
 });
 
-Deno.test("garbage, gzip and an empty body are 400", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("garbage, gzip and an empty body are 400", async ({ daemon, scratch }) => {
   const whole = archive([{ name: "f", content: "x" }]);
   const gzip = new Response(
     new Blob([whole]).stream().pipeThrough(new CompressionStream("gzip")),
@@ -86,9 +80,7 @@ Deno.test("garbage, gzip and an empty body are 400", async () => {
   deepStrictEqual(names(scratch.path), []);
 });
 
-Deno.test("an archive cut anywhere before its end is 400 and leaves nothing", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an archive cut anywhere before its end is 400 and leaves nothing", async ({ daemon, scratch }) => {
   const whole = archive([
     { name: "a", content: "x".repeat(700) },
     extended({ path: "b".repeat(120) }, { name: "b", content: "y" }),
@@ -138,9 +130,7 @@ Deno.test("limits: as many members and bytes as allowed, one more is 413, also o
   deepStrictEqual(names(scratch.path), []);
 });
 
-Deno.test("100,001 members are 413 and 100,000 are extracted", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("100,001 members are 413 and 100,000 are extracted", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   const members = Array.from(
     { length: 100_001 },
@@ -161,9 +151,7 @@ Deno.test("a reserve that cannot be kept is 507 before anything is read or writt
   deepStrictEqual(names(scratch.path), []);
 });
 
-asRoot.test("what is on disk: replaced, merged, followed beneath the root, or refused", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("what is on disk: replaced, merged, followed beneath the root, or refused", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   Deno.mkdirSync(`${root}/dir`, { recursive: true });
   Deno.mkdirSync(scratch.join("outside"));
@@ -216,9 +204,7 @@ asRoot.test("what is on disk: replaced, merged, followed beneath the root, or re
   strictEqual(Deno.statSync(`${root}/h`).ino, Deno.statSync(`${root}/dir/kept`).ino);
 });
 
-Deno.test("a member that comes twice: the later one counts", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a member that comes twice: the later one counts", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   await text(
     await putTar(
@@ -242,9 +228,7 @@ Deno.test("a member that comes twice: the later one counts", async () => {
   deepStrictEqual(names(root), ["d", "f", "h", "l"]);
 });
 
-Deno.test("a root that is no directory is 500, one that is a symlink is followed", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a root that is no directory is 500, one that is a symlink is followed", async ({ daemon, scratch }) => {
   const body = archive([{ name: "f", content: "x" }]);
   const file = scratch.file("file", "x");
   await plain(await putTar(daemon, file, body), 500);
@@ -262,9 +246,7 @@ Deno.test("a root that is no directory is 500, one that is a symlink is followed
   deepStrictEqual(names(scratch.join("made/root")), ["f"]);
 });
 
-Deno.test("long names, odd bytes and names of 4,096 bytes are extracted", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("long names, odd bytes and names of 4,096 bytes are extracted", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   const deep = `${"x".repeat(254)}/`.repeat(16) + "y".repeat(16);
   strictEqual(deep.length, 4096);
@@ -297,9 +279,7 @@ Deno.test("long names, odd bytes and names of 4,096 bytes are extracted", async 
   await new Deno.Command("rm", { args: ["-rf", far] }).output();
 });
 
-asRoot.test("a client that vanishes leaves nothing, not even the root's parents", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a client that vanishes leaves nothing, not even the root's parents", async ({ daemon, scratch }) => {
   const fds = daemon.fdCount();
   const connection = await daemon.connect();
   await connection.send(request("PUT", fileUrl("tar", scratch.join("a/root")), [

@@ -3,6 +3,7 @@ import { Daemon } from "../support/daemon.ts";
 import { closing, OP } from "../support/frames.ts";
 import { closedBy, SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** Asks for a tunnel and gives the answer's head and the rest of its first piece. */
 async function answer(
@@ -33,8 +34,7 @@ Deno.test("a tunnel is answered with 101, the accept key and the version", async
   strictEqual(headers.get("x-guest-version"), (await daemon.health()).version);
 });
 
-Deno.test("a port or an identity that is not one is refused before the upgrade", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a port or an identity that is not one is refused before the upgrade", async ({ daemon }) => {
   const queries = [
     "",
     "?port",
@@ -69,8 +69,7 @@ Deno.test("a port or an identity that is not one is refused before the upgrade",
   }
 });
 
-Deno.test("of a repeated port the first counts, and leading zeros do not", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("of a repeated port the first counts, and leading zeros do not", async ({ daemon }) => {
   using guest = new Guest();
   const queries = [
     `?port=${guest.port}&port=x`,
@@ -85,8 +84,7 @@ Deno.test("of a repeated port the first counts, and leading zeros do not", async
   }
 });
 
-Deno.test("a request that is no WebSocket upgrade is refused", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a request that is no WebSocket upgrade is refused", async ({ daemon }) => {
   using guest = new Guest();
   const query = `?port=${guest.port}`;
   const plain = await daemon.fetch(`/v1/tcp${query}`);
@@ -108,8 +106,7 @@ Deno.test("a request that is no WebSocket upgrade is refused", async () => {
   strictEqual(guest.dials, 0);
 });
 
-Deno.test("upgrade headers count in any case and in lists", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("upgrade headers count in any case and in lists", async ({ daemon }) => {
   using guest = new Guest();
   const headers = { Connection: "keep-alive, uPGRADE", Upgrade: "WebSocket" };
   match(await answer(daemon, `?port=${guest.port}`, headers), /^HTTP\/1\.1 101 /);
@@ -123,8 +120,7 @@ Deno.test("the token comes before the query, and the token's installation before
   match(await answer(daemon, "?port=x"), /^HTTP\/1\.1 400 /);
 });
 
-Deno.test("what stands in the way after the upgrade is said with a close code and a reason", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("what stands in the way after the upgrade is said with a close code and a reason", async ({ daemon }) => {
   let free: number;
   {
     using guest = new Guest();
@@ -145,8 +141,7 @@ Deno.test("what stands in the way after the upgrade is said with a close code an
   }
 });
 
-Deno.test("a guest's end is 1000, the daemon's is 1001, and a client's close is answered as it was said", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a guest's end is 1000, the daemon's is 1001, and a client's close is answered as it was said", async ({ daemon }) => {
   using guest = new Guest();
   {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -173,8 +168,7 @@ Deno.test("a guest's end is 1000, the daemon's is 1001, and a client's close is 
   strictEqual(await daemon.end(), 0);
 });
 
-Deno.test("the dial goes to 127.0.0.1 and nowhere else", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("the dial goes to 127.0.0.1 and nowhere else", async ({ daemon }) => {
   using elsewhere = Deno.listen({ hostname: "127.0.0.2", port: 0 });
   using client = await TunnelClient.open(daemon, `?port=${elsewhere.addr.port}`);
   strictEqual((await client.closed()).code, 4502);

@@ -6,6 +6,7 @@ import { json, refused } from "../support/answers.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { runs } from "../support/property.ts";
 import type { StreamRest } from "../support/sse.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** Repeats each line; `x7` makes it exit with 7, `s11` die of signal 11, the end of its stdin exit with 0. */
 const OBEDIENT = "ulimit -c 0; while IFS= read -r line; do case $line in " +
@@ -286,8 +287,7 @@ function outcomeOf({ output, code, signal }: Model): Omit<PollResponse, "exec_id
   };
 }
 
-Deno.test("whatever is asked of execs in whatever order, each answer is the model's", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("whatever is asked of execs in whatever order, each answer is the model's", async ({ daemon }) => {
   await fc.assert(
     fc.asyncProperty(fc.array(stepArbitrary, { maxLength: 60, size: "max" }), async (steps) => {
       const life = new Life(daemon);

@@ -3,6 +3,7 @@ import fc from "fast-check";
 import { Daemon } from "../support/daemon.ts";
 import { runs } from "../support/property.ts";
 import type { ExecEvent, StreamRest } from "../support/sse.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const WINDOW = 4096;
 
@@ -168,8 +169,7 @@ const bytesArbitrary = fc.tuple(
   return Uint8Array.from([...lead, ...parts.flatMap((part) => [...part])]);
 });
 
-Deno.test("any bytes come through stdin and the stream as they are, and through a poll as UTF-8 mended", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("any bytes come through stdin and the stream as they are, and through a poll as UTF-8 mended", async ({ daemon }) => {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   await fc.assert(
     fc.asyncProperty(

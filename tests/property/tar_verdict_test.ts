@@ -1,12 +1,11 @@
 import { createHash } from "node:crypto";
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import fc from "fast-check";
-import { Daemon } from "../support/daemon.ts";
 import { getTar, putTar } from "../support/files_client.ts";
 import { runs } from "../support/property.ts";
-import { Scratch } from "../support/scratch.ts";
 import { archive, type MemberSpec } from "../support/tar_archive.ts";
 import { treeOf } from "../support/tree.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** What the model has at a name; a hard link is the same object under another name. */
 type Node =
@@ -113,9 +112,7 @@ function linesOf(nodes: ReadonlyMap<string, Node>): string[] {
   });
 }
 
-Deno.test("of any archive the verdict and exactly the files are those of the model", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("of any archive the verdict and exactly the files are those of the model", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   const verdicts = new Set<number>();
   await fc.assert(

@@ -4,11 +4,12 @@ import { BACKGROUND_HOLDS_PIPES } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { isLive, processStat } from "../support/proc.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withOptions } from "../support/with_daemon.ts";
 
 const SHORT = { env: { GUESTD_OUTPUT_LINGER_SECS: "0.3" } };
+const withShort = withOptions(SHORT);
 
-Deno.test("a backgrounded process that holds the pipes delays the outcome by the linger and no more", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("a backgrounded process that holds the pipes delays the outcome by the linger and no more", async ({ daemon }) => {
   const before = performance.now();
   const id = await daemon.exec(BACKGROUND_HOLDS_PIPES);
   const rest = await daemon.follow(id);
@@ -107,8 +108,7 @@ Deno.test("the linger starts at the leader's exit also when it was killed, timed
   strictEqual((await killing).killed, true);
 });
 
-Deno.test("a daemonized grandchild in a session of its own outlives a kill of its command", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("a daemonized grandchild in a session of its own outlives a kill of its command", async ({ daemon }) => {
   const id = await daemon.exec("setsid sleep infinity >/dev/null 2>&1 & echo $!; cat", {
     stdin: true,
   });

@@ -1,9 +1,9 @@
 import { deepStrictEqual, doesNotMatch, match, ok, strictEqual } from "node:assert/strict";
 import { json, refused } from "../support/answers.ts";
-import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { bodyText, headerValues, latin1, request } from "../support/raw_http.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
 
@@ -14,8 +14,7 @@ async function stillServes(daemon: Daemon): Promise<void> {
   await daemon.ack(id);
 }
 
-Deno.test("a token outside of ASCII is answered, not dropped", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a token outside of ASCII is answered, not dropped", async ({ daemon }) => {
   for (const bytes of ["\xff\xfe\x80", "Bearer \xc3\x28", "Bearer \xf0\x9f\x94\x91"]) {
     using connection = await daemon.connect();
     const answer = await connection.ask("GET", "/v1/procs", [["Authorization", bytes]]);
@@ -24,12 +23,10 @@ Deno.test("a token outside of ASCII is answered, not dropped", async () => {
   }
 });
 
-asRoot.test("clients that vanish in mid-request leave nothing behind", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("clients that vanish in mid-request leave nothing behind", async ({ daemon }) => {
   await stillServes(daemon);
   const before = daemon.fdCount();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  const whole = request("POST", START, [authorization], JSON.stringify({ exec_id: "x" }));
+  const whole = request("POST", START, [daemon.authorization], JSON.stringify({ exec_id: "x" }));
   for (let cut = 1; cut < whole.length; cut += 7) {
     using connection = await daemon.connect();
     await connection.send(whole.subarray(0, cut));
@@ -40,8 +37,7 @@ asRoot.test("clients that vanish in mid-request leave nothing behind", async () 
   strictEqual((await daemon.health()).execs, 2);
 });
 
-Deno.test("numbers too large for their type are refused, those that fit are taken exactly", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("numbers too large for their type are refused, those that fit are taken exactly", async ({ daemon }) => {
   const start = (field: string): Promise<Response> =>
     daemon.post(START, `{"exec_id":"n","command":["true"],${field}}`);
   const large = ["1e999", "-1e999", "9".repeat(5000), "4294967296", "18446744073709551616", "1.5"];
@@ -55,8 +51,7 @@ Deno.test("numbers too large for their type are refused, those that fit are take
   strictEqual((await start(`"timeout_sec":${"9".repeat(300)}`)).status, 200);
 });
 
-Deno.test("lone surrogates, NULs and invalid UTF-8 reach no child", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("lone surrogates, NULs and invalid UTF-8 reach no child", async ({ daemon }) => {
   const bodies: readonly Uint8Array[] = [
     latin1('{"exec_id":"x","command":["echo","\xff"]}'),
     latin1('{"exec_id":"x","command":["echo","\xed\xa0\x80"]}'),
@@ -76,8 +71,7 @@ Deno.test("lone surrogates, NULs and invalid UTF-8 reach no child", async () => 
   strictEqual((await daemon.outcome("x")).stdout, "🔑\n");
 });
 
-Deno.test("__proto__ is a name like any other in a body, an environment and as an id", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("__proto__ is a name like any other in a body, an environment and as an id", async ({ daemon }) => {
   const body = '{"exec_id":"__proto__","command":["env"],' +
     '"env":{"__proto__":"one","constructor":"two"},"__proto__":{"shell":true}}';
   strictEqual((await daemon.post(START, body)).status, 200);
@@ -86,8 +80,7 @@ Deno.test("__proto__ is a name like any other in a body, an environment and as a
   match(stdout, /^constructor=two$/m);
 });
 
-Deno.test("queries of any kind are taken or refused, never a crash", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("queries of any kind are taken or refused, never a crash", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.follow(id);
   const queries = [
@@ -102,11 +95,10 @@ Deno.test("queries of any kind are taken or refused, never a crash", async () =>
     "?",
     "\xff",
   ];
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   for (const query of queries) {
     for (const path of [execPath(id), execPath(id, "stream"), "/v1/procs", "/v1/health"]) {
       using connection = await daemon.connect();
-      const answer = await connection.ask("GET", `${path}?${query}`, [authorization]);
+      const answer = await connection.ask("GET", `${path}?${query}`, [daemon.authorization]);
       ok(answer.status === 200 || answer.status === 400, `${answer.status} ${path}?${query}`);
       if (answer.status === 400) doesNotMatch(bodyText(answer), /\xff/);
     }

@@ -1,6 +1,7 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { asRoot } from "../support/as_root.ts";
 import { Daemon } from "../support/daemon.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** What /proc/self/status of a bare program says, by field. */
 async function status(daemon: Daemon, fields: RegExp): Promise<string[]> {
@@ -13,8 +14,7 @@ async function status(daemon: Daemon, fields: RegExp): Promise<string[]> {
 const NONE = "0000000000000000";
 const CLEAN = [`SigPnd: ${NONE}`, `SigBlk: ${NONE}`, `SigIgn: ${NONE}`, `SigCgt: ${NONE}`];
 
-Deno.test("a child has default dispositions and an empty mask", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a child has default dispositions and an empty mask", async ({ daemon }) => {
   deepStrictEqual(await status(daemon, /^Sig(Pnd|Blk|Ign|Cgt):/), CLEAN);
 });
 
@@ -27,14 +27,12 @@ Deno.test("a child has them also where the daemon itself was started with signal
   strictEqual(signal, 13);
 });
 
-Deno.test("a child dies of SIGPIPE as a program in a shell would", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a child dies of SIGPIPE as a program in a shell would", async ({ daemon }) => {
   const id = await daemon.exec("(yes; echo $? >&2) | head -c 1 >/dev/null");
   strictEqual((await daemon.outcome(id)).stderr, "141\n");
 });
 
-Deno.test("a child has the descriptors 0, 1 and 2 and no other, however many the daemon has", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a child has the descriptors 0, 1 and 2 and no other, however many the daemon has", async ({ daemon }) => {
   const others = await Promise.all(
     Array.from({ length: 10 }, () => daemon.exec(["cat"], { stdin: true })),
   );
@@ -46,8 +44,7 @@ Deno.test("a child has the descriptors 0, 1 and 2 and no other, however many the
   for (const stream of streams) await stream[Symbol.asyncDispose]();
 });
 
-Deno.test("a child is the leader of a session and group of its own, without a terminal", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a child is the leader of a session and group of its own, without a terminal", async ({ daemon }) => {
   const id = await daemon.exec(["cat", "/proc/self/stat"]);
   const { stdout } = await daemon.outcome(id);
   const [pid, , , ppid, pgid, session, tty] = stdout.split(" ");
@@ -74,8 +71,7 @@ asRoot.test("the daemon's memory and environment are closed to a child that is d
   match(stderr, /denied/);
 });
 
-Deno.test("stdin without a pipe is at its end for reads and takes no writes", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("stdin without a pipe is at its end for reads and takes no writes", async ({ daemon }) => {
   const id = await daemon.exec(
     "cat; readlink /proc/$$/fd/0; echo x >&0 2>/dev/null || echo refused",
   );

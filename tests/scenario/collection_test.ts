@@ -7,8 +7,10 @@ import { Daemon, execPath } from "../support/daemon.ts";
 import { childFdCount, isLive, processStat } from "../support/proc.ts";
 import { request } from "../support/raw_http.ts";
 import { SseStream } from "../support/sse.ts";
+import { withOptions } from "../support/with_daemon.ts";
 
 const SHORT = { env: { GUESTD_EXEC_TTL_SECS: "0.3", GUESTD_OUTPUT_LINGER_SECS: "0" } };
+const withShort = withOptions(SHORT);
 
 async function collected(daemon: Daemon, id: string): Promise<void> {
   await eventually(
@@ -17,8 +19,7 @@ async function collected(daemon: Daemon, id: string): Promise<void> {
   );
 }
 
-Deno.test("an acked exec is collected when its time has passed, and unknown from then on", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("an acked exec is collected when its time has passed, and unknown from then on", async ({ daemon }) => {
   const id = await daemon.exec("echo x");
   await daemon.outcome(id);
   await daemon.ack(id);
@@ -36,8 +37,7 @@ Deno.test("an acked exec is collected when its time has passed, and unknown from
   strictEqual((await daemon.health()).execs, 0);
 });
 
-Deno.test("only acked execs are collected: unacked output is kept", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("only acked execs are collected: unacked output is kept", async ({ daemon }) => {
   const kept = await daemon.exec("echo kept");
   const running = await daemon.exec(["cat"], { stdin: true });
   const acked = await daemon.exec("echo gone");
@@ -49,8 +49,7 @@ Deno.test("only acked execs are collected: unacked output is kept", async () => 
   strictEqual((await daemon.poll(running)).phase, "running");
 });
 
-Deno.test("the id of a collected exec is free for another command", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("the id of a collected exec is free for another command", async ({ daemon }) => {
   for (const word of ["first", "second", "third"]) {
     const id = await daemon.exec(["echo", word], { exec_id: "again" });
     strictEqual((await daemon.outcome(id)).stdout, `${word}\n`);
@@ -67,8 +66,7 @@ Deno.test("an open stream of an exec outlives its collection and gets everything
   const id = await daemon.exec(`${flood(size)}; exit 7`);
   await eventually("its end", async () => !(await daemon.health()).busy);
   using connection = await daemon.connect();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
   const head = await connection.head();
   await daemon.ack(id);
   await collected(daemon, id);
@@ -79,8 +77,7 @@ Deno.test("an open stream of an exec outlives its collection and gets everything
   deepStrictEqual([rest.exit.exit_code, rest.exit.offset], [7, BigInt(size)]);
 });
 
-Deno.test("what a collected command left behind runs on, its leader is reaped and its number given up", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("what a collected command left behind runs on, its leader is reaped and its number given up", async ({ daemon }) => {
   const id = await daemon.exec("sleep infinity & echo $!");
   const { stdout } = await daemon.outcome(id);
   const { pgid } = await daemon.group(id);

@@ -1,6 +1,7 @@
 import { deepStrictEqual } from "node:assert/strict";
 import { DEFAULT_PATH } from "../../src/exec/launch.ts";
 import { Daemon, type ExecOptions } from "../support/daemon.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** The environment that a command sees, as env(1) prints it. */
 async function environmentOf(daemon: Daemon, options: ExecOptions = {}): Promise<string[]> {
@@ -55,8 +56,7 @@ Deno.test("run hook and request lay their variables over inherited ones, `__prot
   ]);
 });
 
-Deno.test("one command's environment is no other's", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("one command's environment is no other's", async ({ daemon }) => {
   await daemon.outcome(await daemon.exec("true", { env: { ONLY: "here" } }));
   const seen = await environmentOf(daemon);
   deepStrictEqual(seen.filter((line) => line.startsWith("ONLY")), []);

@@ -1,11 +1,11 @@
 import { deepStrictEqual, rejects, strictEqual } from "node:assert/strict";
 import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
-import { Daemon, execPath } from "../support/daemon.ts";
+import { execPath } from "../support/daemon.ts";
 import { request } from "../support/raw_http.ts";
 import type { SseStream } from "../support/sse.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
-Deno.test("a stream that loses its daemon ends without an exit, so nobody takes it for the command's end", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a stream that loses its daemon ends without an exit, so nobody takes it for the command's end", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   await using stream = await daemon.stream(id);
   await stream.untilOutput("ready");
@@ -15,8 +15,7 @@ Deno.test("a stream that loses its daemon ends without an exit, so nobody takes 
   for (const pid of pids) Deno.kill(pid, "SIGKILL");
 });
 
-Deno.test("every stream of one command ends with the same exit, exactly one, after all output", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("every stream of one command ends with the same exit, exactly one, after all output", async ({ daemon }) => {
   const id = await daemon.exec(`${ECHO_LINES}; exit 9`, { stdin: true });
   const streams: SseStream[] = [];
   for (let reader = 0; reader < 20; reader++) streams.push(await daemon.stream(id));
@@ -29,8 +28,7 @@ Deno.test("every stream of one command ends with the same exit, exactly one, aft
   }
 });
 
-Deno.test("the exit of a stream and the outcome of a poll tell the same, and a poll is never ahead of its output", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("the exit of a stream and the outcome of a poll tell the same, and a poll is never ahead of its output", async ({ daemon }) => {
   for (let round = 0; round < 30; round++) {
     const id = await daemon.exec(`head -c ${round * 5000} /dev/zero; echo end >&2; exit ${round}`);
     let polled = await daemon.poll(id);
@@ -46,8 +44,7 @@ Deno.test("the exit of a stream and the outcome of a poll tell the same, and a p
   }
 });
 
-Deno.test("output written just before the end is there, also when the child is killed right after", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("output written just before the end is there, also when the child is killed right after", async ({ daemon }) => {
   for (let round = 0; round < 20; round++) {
     const id = await daemon.exec("head -c 65536 /dev/zero; kill -9 $$");
     const { stdout, signal } = await daemon.outcome(id);
@@ -55,8 +52,7 @@ Deno.test("output written just before the end is there, also when the child is k
   }
 });
 
-Deno.test("an exit that came while nobody was attached is told to the next who is", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an exit that came while nobody was attached is told to the next who is", async ({ daemon }) => {
   const id = await daemon.exec("cat; exit 11", { stdin: true });
   {
     await using _leaver = await daemon.stream(id);
@@ -66,13 +62,11 @@ Deno.test("an exit that came while nobody was attached is told to the next who i
   deepStrictEqual([rest.text(), rest.exit.exit_code], ["unseen", 11]);
 });
 
-Deno.test("a client that goes away in mid-stream leaves the command to end as it will", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a client that goes away in mid-stream leaves the command to end as it will", async ({ daemon }) => {
   const id = await daemon.exec(`${ECHO_LINES}; exit 6`, { stdin: true });
   {
     using connection = await daemon.connect();
-    const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-    await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+    await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
     strictEqual((await connection.head()).status, 200);
     strictEqual((await connection.more()).length > 0, true);
   }

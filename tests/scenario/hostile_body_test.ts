@@ -13,6 +13,7 @@ import {
   request,
 } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
 const RUN = `${HOOK_PREFIX}/run`;
@@ -68,8 +69,7 @@ const BAD_CHUNKS: Readonly<Record<string, string>> = {
   "bad behind a good one": "5\r\nhello\r\nzz\r\n",
 };
 
-asRoot.test("a bad chunk that arrives with its head: no answer, and nothing has happened", async (t) => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a bad chunk that arrives with its head: no answer, and nothing has happened", async ({ daemon, t }) => {
   const id = await daemon.exec(UNTIL_EOF, { stdin: true });
   const before = await Footprint.of(daemon);
   const kill = execPath(id, "kill");
@@ -93,8 +93,7 @@ asRoot.test("a bad chunk that arrives with its head: no answer, and nothing has 
   await before.back();
 });
 
-asRoot.test("a bad chunk that comes later: a hook is carried out, a body that was needed is lost", async (t) => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a bad chunk that comes later: a hook is carried out, a body that was needed is lost", async ({ daemon, t }) => {
   const id = await daemon.exec(UNTIL_EOF, { stdin: true });
   const before = await Footprint.of(daemon);
   for (const [what, chunks] of Object.entries(BAD_CHUNKS)) {
@@ -163,8 +162,7 @@ async function chunk(connection: RawConnection, size: number): Promise<void> {
   await connection.send("\r\n");
 }
 
-asRoot.test("a body of 400 MiB that nobody reads is swallowed in flat memory", async (t) => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a body of 400 MiB that nobody reads is swallowed in flat memory", async ({ daemon, t }) => {
   const before = await Footprint.of(daemon);
   const cases: readonly [target: string, headers: readonly Header[], status: number][] = [
     [START, [], 401],
@@ -192,8 +190,7 @@ asRoot.test("a body of 400 MiB that nobody reads is swallowed in flat memory", a
   await before.back();
 });
 
-asRoot.test("JSON that is deep or wide is refused promptly, and its memory given back", async (t) => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("JSON that is deep or wide is refused promptly, and its memory given back", async ({ daemon, t }) => {
   const id = await daemon.exec(UNTIL_EOF, { stdin: true });
   const before = await Footprint.of(daemon);
   const deep = (levels: number): string => `${"[".repeat(levels)}${"]".repeat(levels)}`;
@@ -228,8 +225,7 @@ asRoot.test("JSON that is deep or wide is refused promptly, and its memory given
   strictEqual((await daemon.poll(id)).phase, "running");
 });
 
-asRoot.test("argument lists of 15 MiB are refused as the kernel refuses them, and given back", async (t) => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("argument lists of 15 MiB are refused as the kernel refuses them, and given back", async ({ daemon, t }) => {
   const before = await Footprint.of(daemon);
   const start = (fields: object): string => JSON.stringify({ exec_id: "long", ...fields });
   const name = (

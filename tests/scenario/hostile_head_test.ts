@@ -1,9 +1,9 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
-import { asRoot } from "../support/as_root.ts";
 import { ECHO_LINES } from "../support/child_scripts.ts";
-import { Daemon, execPath, HOOK_PREFIX } from "../support/daemon.ts";
+import { execPath, HOOK_PREFIX } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
 import { bodyText, header } from "../support/raw_http.ts";
+import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const HEALTH = "GET /v1/health HTTP/1.1\r\n";
 const READY = `POST ${HOOK_PREFIX}/ready HTTP/1.1\r\nHost: x\r\n`;
@@ -88,8 +88,7 @@ function both(framing: string): string {
   return `${READY}${framing}\r\n\r\n0\r\n\r\n${SMUGGLED}`;
 }
 
-asRoot.test("requests that are no HTTP are refused, and neither harm anybody nor leave anything", async (t) => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("requests that are no HTTP are refused, and neither harm anybody nor leave anything", async ({ daemon, t }) => {
   const id = await daemon.exec(ECHO_LINES, { stdin: true });
   const before = await Footprint.of(daemon);
   for (const [what, bytes] of Object.entries(REFUSED)) {
@@ -130,8 +129,7 @@ asRoot.test("requests that are no HTTP are refused, and neither harm anybody nor
   strictEqual((await daemon.outcome(id)).stdout, "ready\non\n");
 });
 
-asRoot.test("a thousand bad heads, fifty at a time, are refused as often and cost nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a thousand bad heads, fifty at a time, are refused as often and cost nothing", async ({ daemon }) => {
   const before = await Footprint.of(daemon);
   const bad = [`${HEALTH}X: ${"y".repeat(70_000)}\r\n\r\n`, head(129), "\0\0\0\0"];
   for (let times = 0; times < 20; times++) {

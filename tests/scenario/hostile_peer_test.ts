@@ -5,6 +5,7 @@ import { Daemon, execPath, HOOK_PREFIX } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
 import { bodyText, RawConnection, request } from "../support/raw_http.ts";
+import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
 const MIB = 1024 * 1024;
@@ -35,8 +36,7 @@ class Crowd implements Disposable {
   }
 }
 
-asRoot.test("a hundred senders of a byte at a time hold nobody up, and are served in the end", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a hundred senders of a byte at a time hold nobody up, and are served in the end", async ({ daemon }) => {
   const echo = await daemon.exec(ECHO_LINES, { stdin: true });
   const before = await Footprint.of(daemon);
   {
@@ -70,8 +70,7 @@ asRoot.test("a hundred senders of a byte at a time hold nobody up, and are serve
   await before.back();
 });
 
-asRoot.test("six hundred clients that stop half-way cost their sockets alone, and nothing once they are gone", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("six hundred clients that stop half-way cost their sockets alone, and nothing once they are gone", async ({ daemon }) => {
   const before = await Footprint.of(daemon);
   const token = authorization(daemon);
   const length = ["Content-Length", "1000000"] as const;
@@ -101,8 +100,7 @@ asRoot.test("six hundred clients that stop half-way cost their sockets alone, an
   await before.back();
 });
 
-asRoot.test("clients that vanish in mid-upload of a large start, write or hook leave nothing behind", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("clients that vanish in mid-upload of a large start, write or hook leave nothing behind", async ({ daemon }) => {
   const before = await Footprint.of(daemon);
   const length = ["Content-Length", "1500000"] as const;
   for (
@@ -118,8 +116,7 @@ asRoot.test("clients that vanish in mid-upload of a large start, write or hook l
   strictEqual((await daemon.health()).execs, 1);
 });
 
-asRoot.test("requests sent ahead on one connection are answered in order, refused ones too", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("requests sent ahead on one connection are answered in order, refused ones too", async ({ daemon }) => {
   const before = await Footprint.of(daemon);
   const token = [authorization(daemon)];
   const targets: readonly (readonly [target: string, status: number])[] = [
@@ -149,8 +146,7 @@ asRoot.test("requests sent ahead on one connection are answered in order, refuse
   await before.back();
 });
 
-asRoot.test("starts sent ahead by a client that reads no answer run once each, and it may vanish", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("starts sent ahead by a client that reads no answer run once each, and it may vanish", async ({ daemon }) => {
   const count = 200;
   const before = await Footprint.of(daemon);
   {
@@ -176,8 +172,7 @@ asRoot.test("starts sent ahead by a client that reads no answer run once each, a
   await before.back();
 });
 
-asRoot.test("readers that vanish in the middle of a large answer lose nothing that others have", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("readers that vanish in the middle of a large answer lose nothing that others have", async ({ daemon }) => {
   const size = 8 * MIB;
   const empty = await Footprint.of(daemon);
   const id = await daemon.exec(`head -c ${size} /dev/zero; ${flood(size)} >&2`);

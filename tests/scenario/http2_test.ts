@@ -1,7 +1,8 @@
 import { strictEqual } from "node:assert/strict";
 import http2 from "node:http2";
 import { within } from "../support/await_event.ts";
-import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
+import { HOOK_PREFIX } from "../support/daemon.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** Status and version of one answer on an HTTP/2 connection that was opened by prior knowledge. */
 async function ask(
@@ -17,8 +18,7 @@ async function ask(
   return await within(`an answer to ${headers[":path"]}`, promise);
 }
 
-Deno.test("HTTP/2 without TLS gets the same answers, and does not hold the end up", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("HTTP/2 without TLS gets the same answers, and does not hold the end up", async ({ daemon }) => {
   const version = daemon.document.daemon_version;
   const session = http2.connect(daemon.url);
   const closed = Promise.withResolvers<void>();

@@ -7,8 +7,10 @@ import {
 } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { childrenOf, gone, isLive, processes, processStat } from "../support/proc.ts";
+import { withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2", GUESTD_OUTPUT_LINGER_SECS: "0.1" } };
+const withQuick = withOptions(QUICK);
 
 /** Waits until the group has this many live members. */
 async function members(daemon: Daemon, id: string, count: number): Promise<readonly number[]> {
@@ -18,8 +20,7 @@ async function members(daemon: Daemon, id: string, count: number): Promise<reado
   });
 }
 
-Deno.test("a kill takes the whole group, a grandchild that ignores SIGTERM too", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a kill takes the whole group, a grandchild that ignores SIGTERM too", async ({ daemon }) => {
   const id = await daemon.exec(STUBBORN_GRANDCHILD);
   await using stream = await daemon.stream(id);
   await stream.untilOutput("ready");
@@ -32,8 +33,7 @@ Deno.test("a kill takes the whole group, a grandchild that ignores SIGTERM too",
   strictEqual((await stream.rest()).exit.signal, 15);
 });
 
-Deno.test("a kill after the leader is gone takes what it left behind", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a kill after the leader is gone takes what it left behind", async ({ daemon }) => {
   const id = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
   const outcome = await daemon.outcome(id);
   strictEqual(outcome.exit_code, 3);
@@ -44,8 +44,7 @@ Deno.test("a kill after the leader is gone takes what it left behind", async () 
   strictEqual((await daemon.kill(id)).killed, false);
 });
 
-Deno.test("a kill after the ack takes what the command left behind", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a kill after the ack takes what the command left behind", async ({ daemon }) => {
   const id = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
   await daemon.outcome(id);
   const [orphan = 0] = await members(daemon, id, 1);
@@ -69,8 +68,7 @@ Deno.test("the escalation goes on after the leader's exit was published", async 
   await gone(...pids);
 });
 
-Deno.test("a deep tree of processes is gone with one kill", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a deep tree of processes is gone with one kill", async ({ daemon }) => {
   const nest = (depth: number): string =>
     depth === 0 ? "exec sleep infinity" : `(${nest(depth - 1)}) & (${nest(depth - 1)}) & wait`;
   const id = await daemon.exec(nest(4));
@@ -79,8 +77,7 @@ Deno.test("a deep tree of processes is gone with one kill", async () => {
   await gone(...pids);
 });
 
-Deno.test("a group that keeps forking is ended by one kill", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a group that keeps forking is ended by one kill", async ({ daemon }) => {
   // A chain, never more than a few at once: each link starts the next and ends.
   const script = "trap '' TERM; echo ready; while :; do (:); done";
   const id = await daemon.exec(script);
@@ -94,8 +91,7 @@ Deno.test("a group that keeps forking is ended by one kill", async () => {
   );
 });
 
-Deno.test("a group's number stays the leader's while somebody lives in it: its zombie is kept", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a group's number stays the leader's while somebody lives in it: its zombie is kept", async ({ daemon }) => {
   const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & exit 0");
   await daemon.outcome(id);
   const { pgid } = await daemon.group(id);
@@ -106,8 +102,7 @@ Deno.test("a group's number stays the leader's while somebody lives in it: its z
   await eventually("the leader's end", () => processStat(pgid ?? 0) === undefined);
 });
 
-Deno.test("a group that is empty gives its number back, and no kill signals it any more", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a group that is empty gives its number back, and no kill signals it any more", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.outcome(id);
   const { pgid } = await daemon.group(id);
@@ -116,8 +111,7 @@ Deno.test("a group that is empty gives its number back, and no kill signals it a
   deepStrictEqual((await daemon.group(id)).pgid, pgid);
 });
 
-Deno.test("killing one of many groups leaves the others alone", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("killing one of many groups leaves the others alone", async ({ daemon }) => {
   const ids = await Promise.all(Array.from({ length: 10 }, () => daemon.exec(IGNORE_TERM)));
   const [first = "", ...others] = ids;
   strictEqual((await daemon.kill(first)).killed, true);
@@ -129,8 +123,7 @@ Deno.test("killing one of many groups leaves the others alone", async () => {
   );
 });
 
-Deno.test("reap_group_on_exit ends what a command left behind, with SIGTERM, then SIGKILL", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("reap_group_on_exit ends what a command left behind, with SIGTERM, then SIGKILL", async ({ daemon }) => {
   const polite = await daemon.exec("sleep infinity & echo $!; exit 4", {
     reap_group_on_exit: true,
   });
@@ -149,8 +142,7 @@ Deno.test("reap_group_on_exit ends what a command left behind, with SIGTERM, the
   await gone(...pids);
 });
 
-Deno.test("without reap_group_on_exit what a command left behind goes on", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("without reap_group_on_exit what a command left behind goes on", async ({ daemon }) => {
   const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & echo $!");
   const pid = Number((await daemon.outcome(id)).stdout);
   const second = await daemon.exec("true");

@@ -1,13 +1,13 @@
 import { deepStrictEqual, match, ok, rejects, strictEqual } from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import http2 from "node:http2";
-import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, getFile } from "../support/files_client.ts";
 import { header, type RawConnection, type RawHead, request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { listTar } from "../support/tar_list.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 /** More than all buffers between the disk and a client that does not read. */
@@ -60,9 +60,7 @@ async function readOn(connection: RawConnection, head: RawHead): Promise<void> {
   strictEqual(at, Number(length));
 }
 
-Deno.test("a file that shrinks while it is sent ends the connection, one that grows is cut", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a file that shrinks while it is sent ends the connection, one that grows is cut", async ({ daemon, scratch }) => {
   const { file } = furnish(scratch);
   const [grown, whole] = await begun(daemon, "file", file);
   Deno.writeFileSync(file, new Uint8Array(MIB), { append: true });
@@ -110,9 +108,7 @@ for (const route of ["file", "tar"] as const) {
   });
 }
 
-asRoot.test("60 downloads whose clients do not read hold up nobody and are let go", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("60 downloads whose clients do not read hold up nobody and are let go", async ({ daemon, scratch }) => {
   const paths = furnish(scratch);
   const [rss, fds] = [daemon.rss(), daemon.fdCount()];
   const connections: RawConnection[] = [];

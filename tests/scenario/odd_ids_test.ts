@@ -1,7 +1,8 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { json, refused } from "../support/answers.ts";
-import { Daemon, execPath } from "../support/daemon.ts";
+import { execPath } from "../support/daemon.ts";
 import { bodyText } from "../support/raw_http.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** Ids that are valid although they look like something else. */
 const IDS: readonly string[] = [
@@ -48,8 +49,7 @@ const IDS: readonly string[] = [
   "%".repeat(1024),
 ];
 
-Deno.test("every id works on every route and stays itself", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("every id works on every route and stays itself", async ({ daemon }) => {
   for (const id of IDS) {
     strictEqual(await daemon.exec(["cat"], { exec_id: id, stdin: true }), id);
   }
@@ -67,15 +67,13 @@ Deno.test("every id works on every route and stays itself", async () => {
   strictEqual((await daemon.health()).execs, IDS.length);
 });
 
-Deno.test("ids that no exec has are unknown, however much they resemble a property of an object", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("ids that no exec has are unknown, however much they resemble a property of an object", async ({ daemon }) => {
   for (const id of IDS) {
     await refused(await daemon.fetch(execPath(id)), 404, "unknown_exec");
   }
 });
 
-Deno.test("an id is decoded once: %2541 is the id %41 and no other", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an id is decoded once: %2541 is the id %41 and no other", async ({ daemon }) => {
   await daemon.exec("true", { exec_id: "%41" });
   const { exec_id } = await json<{ exec_id: string }>(await daemon.fetch("/v1/exec/%2541"));
   strictEqual(exec_id, "%41");
@@ -83,41 +81,35 @@ Deno.test("an id is decoded once: %2541 is the id %41 and no other", async () =>
   await refused(await daemon.fetch("/v1/exec/A"), 404, "unknown_exec");
 });
 
-Deno.test("any character of an id may come escaped or not, in either case", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("any character of an id may come escaped or not, in either case", async ({ daemon }) => {
   await daemon.exec("true", { exec_id: "a+/ö" });
   for (const path of ["a+%2f%c3%b6", "%61%2B%2F%C3%B6", "%61+%2f%C3%b6"]) {
     strictEqual((await daemon.fetch(`/v1/exec/${path}`)).status, 200);
   }
   using connection = await daemon.connect();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  const answer = await connection.ask("GET", "/v1/exec/a+%2F%c3%B6", [authorization]);
+  const answer = await connection.ask("GET", "/v1/exec/a+%2F%c3%B6", [daemon.authorization]);
   deepStrictEqual([answer.status, JSON.parse(bodyText(answer)).exec_id], [200, "a+/ö"]);
 });
 
-Deno.test("the ids . and .. are addressed as they are, for no dot segment is folded", async () => {
-  await using daemon = await Daemon.bootstrapped();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+withDaemon.test("the ids . and .. are addressed as they are, for no dot segment is folded", async ({ daemon }) => {
   for (const id of [".", ".."]) {
     await daemon.exec("true", { exec_id: id });
     for (const path of [`/v1/exec/${id}`, `/v1/exec/${id.replaceAll(".", "%2e")}`]) {
       using connection = await daemon.connect();
-      const answer = await connection.ask("GET", path, [authorization]);
+      const answer = await connection.ask("GET", path, [daemon.authorization]);
       deepStrictEqual([answer.status, JSON.parse(bodyText(answer)).exec_id], [200, id]);
     }
   }
 });
 
-Deno.test("the exec named start is polled by GET on the path that starts by POST", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("the exec named start is polled by GET on the path that starts by POST", async ({ daemon }) => {
   await refused(await daemon.fetch("/v1/exec/start"), 404, "unknown_exec");
   await daemon.exec("echo me", { exec_id: "start" });
   await daemon.follow("start");
   strictEqual((await daemon.poll("start")).stdout, "me\n");
 });
 
-Deno.test("ids that differ only in normalization or case are different execs", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("ids that differ only in normalization or case are different execs", async ({ daemon }) => {
   for (const id of ["e\u0301", "é", "A", "a"]) await daemon.exec(["echo", id], { exec_id: id });
   strictEqual((await daemon.health()).execs, 4);
   strictEqual((await daemon.outcome("é")).stdout, "é\n");

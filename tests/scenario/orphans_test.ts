@@ -2,6 +2,7 @@ import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { childrenOf, isLive, processStat } from "../support/proc.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** Starts a grandchild in a session of its own whose parent is gone; gives its pid. */
 async function daemonize(daemon: Daemon, body: string): Promise<number> {
@@ -15,8 +16,7 @@ async function daemonize(daemon: Daemon, body: string): Promise<number> {
   return pid;
 }
 
-Deno.test("a double-forked grandchild becomes the daemon's and leaves no zombie when it ends", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a double-forked grandchild becomes the daemon's and leaves no zombie when it ends", async ({ daemon }) => {
   const pid = await daemonize(daemon, "exec sleep infinity");
   strictEqual(isLive(pid), true);
   Deno.kill(pid, "SIGKILL");
@@ -24,8 +24,7 @@ Deno.test("a double-forked grandchild becomes the daemon's and leaves no zombie 
   strictEqual((await daemon.health()).version, daemon.document.daemon_version);
 });
 
-Deno.test("a hundred orphans that end at once are all reaped", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a hundred orphans that end at once are all reaped", async ({ daemon }) => {
   const script =
     "exec 3<&0; i=0; while [ $i -lt 100 ]; do (setsid head -c1 <&3 >/dev/null 2>&1 &); " +
     "i=$((i+1)); done; echo ready; exec 0</dev/null";
@@ -36,8 +35,7 @@ Deno.test("a hundred orphans that end at once are all reaped", async () => {
   await eventually("all to be reaped", () => childrenOf(daemon.pid).length === 0);
 });
 
-Deno.test("reaping orphans leaves a kept leader alone", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("reaping orphans leaves a kept leader alone", async ({ daemon }) => {
   const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & exit 3");
   await daemon.outcome(id);
   const { pgid, pids } = await daemon.group(id);
@@ -51,8 +49,7 @@ Deno.test("reaping orphans leaves a kept leader alone", async () => {
   await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
 });
 
-Deno.test("members of a group whose leader is gone are reaped by the daemon as they end", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("members of a group whose leader is gone are reaped by the daemon as they end", async ({ daemon }) => {
   const script = "exec 3<&0; head -c1 <&3 >/dev/null & sleep infinity >/dev/null 2>&1 & echo $!";
   const id = await daemon.exec(script, { stdin: true });
   await using stream = await daemon.stream(id);

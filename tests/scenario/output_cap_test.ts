@@ -4,12 +4,12 @@ import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const CAP = 8 * MIB;
 
-Deno.test("exactly 8 MiB are not truncated, one byte more is, on each stream for itself", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("exactly 8 MiB are not truncated, one byte more is, on each stream for itself", async ({ daemon }) => {
   const outcome = async (script: string): Promise<[number, number, boolean]> => {
     const { stdout, stderr, truncated } = await daemon.outcome(await daemon.exec(script));
     return [stdout.length, stderr.length, truncated];
@@ -49,8 +49,7 @@ const BYTES: readonly [what: string, bytes: readonly number[]][] = [
   ["U+2028, U+2029 and a non-character", [0xe2, 0x80, 0xa8, 0xe2, 0x80, 0xa9, 0xef, 0xbf, 0xbf]],
 ];
 
-Deno.test("bytes that are not UTF-8 are U+FFFD in poll and ack, as WHATWG has it", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("bytes that are not UTF-8 are U+FFFD in poll and ack, as WHATWG has it", async ({ daemon }) => {
   const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
   for (const [what, bytes] of BYTES) {
     const id = await daemon.exec("cat | tee /dev/stderr", { stdin: true });
@@ -62,8 +61,7 @@ Deno.test("bytes that are not UTF-8 are U+FFFD in poll and ack, as WHATWG has it
   }
 });
 
-Deno.test("a character that lies across any piece or read is whole", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a character that lies across any piece or read is whole", async ({ daemon }) => {
   for (const shift of [0, 1, 2, 3]) {
     const script = `printf '%.${shift}s' xxx; yes 🔑 | tr -d '\\n' | head -c 400000`;
     const { stdout } = await daemon.outcome(await daemon.exec(script));
@@ -77,8 +75,7 @@ Deno.test("a character that the cap cuts is U+FFFD", async () => {
   deepStrictEqual([stdout, truncated], ["aaä\ufffd", true]);
 });
 
-Deno.test("16 MiB that JSON makes 96 MiB of are answered, in memory that stays bounded", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("16 MiB that JSON makes 96 MiB of are answered, in memory that stays bounded", async ({ daemon }) => {
   const id = await daemon.exec(`head -c ${CAP} /dev/zero; head -c ${CAP} /dev/zero >&2`);
   await daemon.follow(id);
   const before = daemon.rss();
@@ -167,8 +164,7 @@ Deno.test("output that cannot be spooled stays in memory, with a warning, and no
   await isWhole(daemon, ids, words);
 });
 
-asRoot.test("commands that all write at once wait for the disk, and fill no memory", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("commands that all write at once wait for the disk, and fill no memory", async ({ daemon }) => {
   const script = `head -c ${CAP} /dev/zero; head -c ${CAP} /dev/zero >&2`;
   const { pid } = daemon;
   forgetPeak(pid);

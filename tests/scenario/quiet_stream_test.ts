@@ -1,14 +1,14 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { type RawConnection, request } from "../support/raw_http.ts";
+import { withDaemon, withDaemonAsRoot, withOptions } from "../support/with_daemon.ts";
 
 const KEEPALIVE = { env: { GUESTD_SSE_KEEPALIVE_SECS: "0.2" } };
+const withKeepalive = withOptions(KEEPALIVE);
 
-Deno.test("a quiet command's stream is kept alive by comments, each an empty one and a blank line", async () => {
-  await using daemon = await Daemon.bootstrapped(KEEPALIVE);
+withKeepalive.test("a quiet command's stream is kept alive by comments, each an empty one and a blank line", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   await using stream = await daemon.stream(id);
   await stream.untilOutput("ready\n");
@@ -20,8 +20,7 @@ Deno.test("a quiet command's stream is kept alive by comments, each an empty one
   ok(took >= 550 && took < 4000, `${took} ms`);
 });
 
-Deno.test("a keepalive on the wire is a colon and a blank line", async () => {
-  await using daemon = await Daemon.bootstrapped(KEEPALIVE);
+withKeepalive.test("a keepalive on the wire is a colon and a blank line", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   using connection = await attach(daemon, id);
   const body = connection.body(await connection.head());
@@ -41,8 +40,7 @@ Deno.test("output resets the keepalive: none comes while there are events", asyn
   }
 });
 
-Deno.test("a stream that waits beyond the total is kept alive too", async () => {
-  await using daemon = await Daemon.bootstrapped(KEEPALIVE);
+withKeepalive.test("a stream that waits beyond the total is kept alive too", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   await using stream = await daemon.stream(id, 1_000_000);
   strictEqual((await stream.nextItem())?.kind, "comment");
@@ -65,13 +63,11 @@ Deno.test("output that comes after many keepalives is seen at once", async () =>
 
 async function attach(daemon: Daemon, id: string): Promise<RawConnection> {
   const connection = await daemon.connect();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  await connection.send(request("GET", execPath(id, "stream"), [authorization]));
+  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
   return connection;
 }
 
-asRoot.test("a client that vanishes on a quiet stream is let go of", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a client that vanishes on a quiet stream is let go of", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   await using witness = await daemon.stream(id);
   await witness.untilOutput("ready\n");
@@ -85,8 +81,7 @@ asRoot.test("a client that vanishes on a quiet stream is let go of", async () =>
   strictEqual((await daemon.poll(id)).phase, "running");
 });
 
-asRoot.test("a client that vanished keeps no window for itself and holds no writer up", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a client that vanished keeps no window for itself and holds no writer up", async ({ daemon }) => {
   const size = 6 * 1024 * 1024;
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(size)}; cat`, { stdin: true });
   const idle = daemon.fdCount();
@@ -104,8 +99,7 @@ asRoot.test("a client that vanished keeps no window for itself and holds no writ
   deepStrictEqual(await late.next(), { event: "gap", from: 0n, to });
 });
 
-Deno.test("a client that closes its sending side counts as gone, and its command never notices", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a client that closes its sending side counts as gone, and its command never notices", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   using connection = await attach(daemon, id);
   strictEqual((await connection.head()).status, 200);

@@ -2,6 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { ECHO_LINES } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { type ExecEvent, StreamRest } from "../support/sse.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 
@@ -28,8 +29,7 @@ async function inPieces(daemon: Daemon, id: string, events: number): Promise<Str
   }
 }
 
-Deno.test("output is complete however often a client reattaches, while it is written and afterwards", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("output is complete however often a client reattaches, while it is written and afterwards", async ({ daemon }) => {
   const lines = 100_000;
   const id = await daemon.exec(COUNT(lines));
   for (const events of [1, 3, 1000]) {
@@ -41,8 +41,7 @@ Deno.test("output is complete however often a client reattaches, while it is wri
   strictEqual((await daemon.poll(id)).stdout, counted(lines));
 });
 
-Deno.test("a client that stays attached gets everything that a fast writer writes, far beyond the window", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a client that stays attached gets everything that a fast writer writes, far beyond the window", async ({ daemon }) => {
   const lines = 2_000_000;
   // It begins once the client is attached: what left the window before would be a gap.
   const id = await daemon.exec(`read go; ${COUNT(lines)}`, { stdin: true });
@@ -54,8 +53,7 @@ Deno.test("a client that stays attached gets everything that a fast writer write
   strictEqual(whole.exit.truncated, true);
 });
 
-Deno.test("two streams of output reattached at every event stay in order, each on its own", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("two streams of output reattached at every event stay in order, each on its own", async ({ daemon }) => {
   const script = "seq 1 5000 & seq 5001 10000 >&2; wait";
   const whole = await inPieces(daemon, await daemon.exec(script), 2);
   strictEqual(whole.contiguous(), whole.exit.offset);
@@ -63,8 +61,7 @@ Deno.test("two streams of output reattached at every event stay in order, each o
   strictEqual(whole.text("stderr"), counted(10000).slice(counted(5000).length));
 });
 
-Deno.test("the window that is replayed is exactly stream_replay_bytes, in one gap and the rest", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("the window that is replayed is exactly stream_replay_bytes, in one gap and the rest", async ({ daemon }) => {
   const id = await daemon.exec(`seq 1 300000; cat`, { stdin: true });
   const total = counted(300_000).length;
   await using last = await daemon.stream(id, total - 1);
@@ -94,16 +91,14 @@ Deno.test("a window of another size is kept to the byte", async () => {
   strictEqual(rest.contiguous(), 16n);
 });
 
-Deno.test("bytes that are no UTF-8 arrive on the stream as they were written", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("bytes that are no UTF-8 arrive on the stream as they were written", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   const bytes = Uint8Array.from({ length: 65_536 }, (_, index) => (index * 7) & 0xff);
   await daemon.stdin(id, bytes, true);
   deepStrictEqual((await daemon.follow(id)).bytes(), bytes);
 });
 
-Deno.test("many readers at different places of one stream each get their own rest", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("many readers at different places of one stream each get their own rest", async ({ daemon }) => {
   const id = await daemon.exec(`${COUNT(20_000)}; ${ECHO_LINES}`, { stdin: true });
   const prefix = counted(20_000);
   const offsets = Array.from({ length: 30 }, (_, index) => index * 3000);

@@ -5,6 +5,7 @@ import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
 
@@ -22,14 +23,11 @@ function marks(scratch: Scratch): number {
   return Deno.readTextFileSync(scratch.join("marks")).split("\n").length - 1;
 }
 
-Deno.test("a start whose answer was lost is retried and runs once, its output undisturbed", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a start whose answer was lost is retried and runs once, its output undisturbed", async ({ daemon, scratch }) => {
   const body = JSON.stringify(marking(scratch));
   {
     using connection = await daemon.connect();
-    const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-    await connection.send(request("POST", START, [authorization], body));
+    await connection.send(request("POST", START, [daemon.authorization], body));
   }
   await eventually("the start", async () => (await daemon.health()).execs === 1);
   const { phase } = await json<StartResponse>(await daemon.post(START, body));
@@ -42,11 +40,9 @@ Deno.test("a start whose answer was lost is retried and runs once, its output un
   strictEqual((await daemon.poll("once")).stdout, "kept");
 });
 
-Deno.test("a caller that vanishes in mid-body has started nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a caller that vanishes in mid-body has started nothing", async ({ daemon }) => {
   const body = JSON.stringify({ exec_id: "half", command: ["true"] });
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  const whole = request("POST", START, [authorization], body);
+  const whole = request("POST", START, [daemon.authorization], body);
   for (const missing of [1, 10, body.length]) {
     using connection = await daemon.connect();
     await connection.send(whole.subarray(0, whole.length - missing));
@@ -72,8 +68,7 @@ Deno.test("twenty parallel starts with one id make one child, and all are answer
   }
 });
 
-Deno.test("parallel starts of an id that cannot be spawned all get the failure, and nothing is registered", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("parallel starts of an id that cannot be spawned all get the failure, and nothing is registered", async ({ daemon }) => {
   const body = { exec_id: "never", command: ["/no/such/program"] };
   const answers = await Promise.all(Array.from({ length: 20 }, () => daemon.post(START, body)));
   for (const answer of answers) {
@@ -84,8 +79,7 @@ Deno.test("parallel starts of an id that cannot be spawned all get the failure, 
   strictEqual(good.status, 200);
 });
 
-Deno.test("requests for an id whose start is under way wait for it instead of denying it", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("requests for an id whose start is under way wait for it instead of denying it", async ({ daemon }) => {
   for (let round = 0; round < 20; round++) {
     const exec_id = `young-${round}`;
     const starting = daemon.post(START, { exec_id, command: ["cat"], stdin: true });

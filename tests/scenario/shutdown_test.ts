@@ -10,8 +10,10 @@ import { Daemon, execPath } from "../support/daemon.ts";
 import { gone, isLive } from "../support/proc.ts";
 import { bodyText, headerValues, request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_DRAIN_SECS: "0.2" } };
+const withQuick = withOptions(QUICK);
 
 /** How the end is asked for. */
 const WAYS: readonly [string, (daemon: Daemon) => Promise<unknown> | void][] = [
@@ -46,8 +48,7 @@ for (const [way, begin] of WAYS) {
   });
 }
 
-Deno.test("a command that ignores SIGTERM gets SIGKILL after 2 s, and its stream the exit of that", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a command that ignores SIGTERM gets SIGKILL after 2 s, and its stream the exit of that", async ({ daemon }) => {
   const id = await daemon.exec(IGNORE_TERM);
   await using stream = await daemon.stream(id);
   await stream.untilOutput("ready");
@@ -59,8 +60,7 @@ Deno.test("a command that ignores SIGTERM gets SIGKILL after 2 s, and its stream
   strictEqual(await daemon.end(), 0);
 });
 
-Deno.test("what a finished command left behind does not outlive the daemon", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("what a finished command left behind does not outlive the daemon", async ({ daemon }) => {
   const id = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
   await daemon.outcome(id);
   const pids = await eventually("the orphan", async () => {
@@ -71,8 +71,7 @@ Deno.test("what a finished command left behind does not outlive the daemon", asy
   await gone(...pids);
 });
 
-Deno.test("SIGTERM drains: a request in flight is answered, and its connection told to close", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("SIGTERM drains: a request in flight is answered, and its connection told to close", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   using connection = await daemon.connect();
   const body = JSON.stringify({ data_b64: "aGVsbG8=" });
@@ -118,7 +117,6 @@ Deno.test("a held poll and a held kill are answered with what is known when the 
   await using daemon = await Daemon.bootstrapped({
     env: { GUESTD_DRAIN_SECS: "0.2", GUESTD_KILL_GRACE_SECS: "60" },
   });
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   using killing = await daemon.connect();
   using polling = await daemon.connect();
   strictEqual((await polling.ask("GET", "/v1/health")).status, 200);
@@ -127,10 +125,10 @@ Deno.test("a held poll and a held kill are answered with what is known when the 
   const id = await daemon.exec(script);
   await using stream = await daemon.stream(id);
   await stream.untilOutput("ready\n");
-  await killing.send(request("POST", execPath(id, "kill"), [authorization]));
+  await killing.send(request("POST", execPath(id, "kill"), [daemon.authorization]));
   await stream.untilOutput("term\n");
   const young = await daemon.exec(BLOCK);
-  await polling.send(request("GET", execPath(young), [authorization]));
+  await polling.send(request("GET", execPath(young), [daemon.authorization]));
   await daemon.health();
   daemon.signal("SIGTERM");
   deepStrictEqual(JSON.parse(bodyText(await killing.response())), { exec_id: id, killed: true });
@@ -144,11 +142,10 @@ Deno.test("a held poll and a held kill are answered with what is known when the 
 
 Deno.test("a held poll is let go of before anything is ended: it says running", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   using polling = await daemon.connect();
   const id = await daemon.exec(BLOCK);
   // In one piece: once the first is answered the second has been read.
-  const both = [request("GET", "/v1/health"), request("GET", execPath(id), [authorization])];
+  const both = [request("GET", "/v1/health"), request("GET", execPath(id), [daemon.authorization])];
   await polling.send(new Uint8Array(await new Blob(both as BlobPart[]).arrayBuffer()));
   strictEqual((await polling.response()).status, 200);
   await daemon.health();
@@ -192,8 +189,7 @@ Deno.test("the first signal after terminate changes nothing, the second ends it 
   await gone(...pids);
 });
 
-Deno.test("a daemon with many commands running, and streams on each, ends all of them in time", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a daemon with many commands running, and streams on each, ends all of them in time", async ({ daemon }) => {
   const ids = await Promise.all(Array.from({ length: 40 }, () => daemon.exec(BLOCK)));
   const streams = await Promise.all(ids.map((id) => daemon.stream(id)));
   await Promise.all(streams.map((stream) => stream.untilOutput("ready")));
@@ -214,8 +210,7 @@ Deno.test("idle connections that are kept open do not hold the end up", async ()
   await within("the end of both", Promise.all([idle.closedByPeer(), silent.closedByPeer()]));
 });
 
-Deno.test("a terminal that hangs up ends the daemon in order, its commands with it", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a terminal that hangs up ends the daemon in order, its commands with it", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   await using stream = await daemon.stream(id);
   await stream.untilOutput("ready");
@@ -235,8 +230,7 @@ Deno.test("one that was started to outlive its terminal does not mind the hang-u
   strictEqual(await daemon.stop(), 0);
 });
 
-Deno.test("an output that somebody outside of the group holds open does not cost the stream its exit", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("an output that somebody outside of the group holds open does not cost the stream its exit", async ({ daemon }) => {
   const id = await daemon.exec("setsid sh -c 'echo $$; exec sleep 30' & exec sleep infinity");
   await using stream = await daemon.stream(id);
   const holder = Number(await stream.untilOutput("\n"));
@@ -259,8 +253,7 @@ Deno.test("a refused request whose body never ends does not hold the end up", as
   ok(performance.now() - before < 3000, `${performance.now() - before} ms`);
 });
 
-Deno.test("a writer that is held back for a reader, or floods, does not hold the end up", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a writer that is held back for a reader, or floods, does not hold the end up", async ({ daemon }) => {
   const id = await daemon.exec("exec yes");
   await using stream = await daemon.stream(id);
   await stream.next();
@@ -278,12 +271,16 @@ async function floodMs(): Promise<number> {
     `head -c1 >/dev/null; ${flood(size)}; echo > ${scratch.join("over")}`,
     { stdin: true },
   );
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   using slow = await daemon.connect();
-  await slow.send(request("GET", execPath(id, "stream"), [authorization]));
+  await slow.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
   strictEqual((await slow.head()).status, 200);
   using writing = await daemon.connect();
-  const whole = request("POST", execPath(id, "stdin"), [authorization], '{"data_b64":"eA=="}');
+  const whole = request(
+    "POST",
+    execPath(id, "stdin"),
+    [daemon.authorization],
+    '{"data_b64":"eA=="}',
+  );
   await writing.send(whole.subarray(0, -1));
   await daemon.health();
   daemon.signal("SIGTERM");

@@ -1,10 +1,10 @@
 import { deepStrictEqual, doesNotMatch, match, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
-import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { childrenOf } from "../support/proc.ts";
 import { Scratch } from "../support/scratch.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const ROOT_ONLY = { ignore: Deno.uid() !== 0 };
@@ -20,9 +20,7 @@ async function failure(daemon: Daemon, start: Start): Promise<string> {
   return detail;
 }
 
-Deno.test("a program that cannot be executed is spawn_failed with step and errno", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a program that cannot be executed is spawn_failed with step and errno", async ({ daemon, scratch }) => {
   const env = { PATH: scratch.path };
   scratch.file("data", "no program\n", 0o755);
   scratch.file("plain", "#!/bin/sh\n", 0o644);
@@ -53,9 +51,7 @@ Deno.test("a program that cannot be executed is spawn_failed with step and errno
   }
 });
 
-Deno.test("a working directory that cannot be entered is spawn_failed with step and errno", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a working directory that cannot be entered is spawn_failed with step and errno", async ({ daemon, scratch }) => {
   const cases: readonly [cwd: string, RegExp][] = [
     ["/no/such/directory", /ENOENT/],
     ["", /ENOENT/],
@@ -84,8 +80,7 @@ Deno.test(
   },
 );
 
-Deno.test("arguments that no kernel takes are spawn_failed with E2BIG, up to 15 MiB of them", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("arguments that no kernel takes are spawn_failed with E2BIG, up to 15 MiB of them", async ({ daemon }) => {
   const cases: readonly Start[] = [
     { command: ["true", "x".repeat(200_000)] },
     { command: ["true", "x".repeat(15 * MIB)] },
@@ -102,8 +97,7 @@ function keys(count: number): [string, string][] {
   return Array.from({ length: count }, (_, index) => [`V${index}`, "x".repeat(40)]);
 }
 
-Deno.test("60,000 small arguments and a large environment arrive whole", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("60,000 small arguments and a large environment arrive whole", async ({ daemon }) => {
   const numbers = Array.from({ length: 60_000 }, (_, index) => String(index));
   const id = await daemon.exec([
     "sh",
@@ -117,8 +111,7 @@ Deno.test("60,000 small arguments and a large environment arrive whole", async (
   strictEqual((await daemon.outcome(id)).stdout, "60000 59999\n5000\n");
 });
 
-Deno.test("a script that cannot be found is the shell's business: exit code 127", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a script that cannot be found is the shell's business: exit code 127", async ({ daemon }) => {
   const outcome = await daemon.outcome(await daemon.exec("/no/such/program"));
   strictEqual(outcome.exit_code, 127);
   match(outcome.stderr, /not found/);
@@ -145,8 +138,7 @@ Deno.test("a program is looked up in the PATH that the child will have, after it
   strictEqual(await said(["blocked"], both), "second\n");
 });
 
-asRoot.test("a failed start leaves no process, no descriptor and no id behind", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a failed start leaves no process, no descriptor and no id behind", async ({ daemon }) => {
   const start = { exec_id: "x", command: ["/no/such/program"], stdin: true };
   const attempt = async (): Promise<void> => {
     await refused(await daemon.post("/v1/exec/start", start), 500, "spawn_failed");

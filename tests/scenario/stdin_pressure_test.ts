@@ -3,9 +3,11 @@ import { refused } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { request } from "../support/raw_http.ts";
+import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const SHORT = { env: { GUESTD_STDIN_WRITE_TIMEOUT_SECS: "0.3" } };
+const withShort = withOptions(SHORT);
 /** Reads nothing before it gets SIGUSR1, then everything, and tells how much. */
 const READ_WHEN_TOLD =
   "trap 'go=1' USR1; echo ready; while [ -z \"$go\" ]; do sleep infinity & wait; " +
@@ -27,8 +29,7 @@ async function tellToRead(daemon: Daemon, id: string): Promise<void> {
   Deno.kill((await daemon.group(id)).pgid ?? 0, "SIGUSR1");
 }
 
-Deno.test("a child that does not read is 408 in time, and the pipe stays open for it", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("a child that does not read is 408 in time, and the pipe stays open for it", async ({ daemon }) => {
   const id = await started(daemon, READ_WHEN_TOLD);
   const before = performance.now();
   await refused(await write(daemon, id, new Uint8Array(MIB), true), 408, "stdin_write_timeout");
@@ -47,8 +48,7 @@ Deno.test("a child that does not read is 408 in time, and the pipe stays open fo
   ok(Number(count) < MIB && Number(count) % 4096 === 1, stdout);
 });
 
-Deno.test("a queued write that has not begun when its time is over writes nothing", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("a queued write that has not begun when its time is over writes nothing", async ({ daemon }) => {
   const id = await started(daemon, READ_WHEN_TOLD);
   const fill = await write(daemon, id, new Uint8Array(65_536));
   strictEqual(fill.status, 200);
@@ -62,8 +62,7 @@ Deno.test("a queued write that has not begun when its time is over writes nothin
   strictEqual((await daemon.outcome(id)).stdout, "ready\n65536\ndone\n");
 });
 
-Deno.test("a 408 tells how much went, so that a client can send the rest", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
+withShort.test("a 408 tells how much went, so that a client can send the rest", async ({ daemon }) => {
   const id = await started(daemon, READ_WHEN_TOLD);
   const bytes = new Uint8Array(200_000);
   const { detail } = await refused(await write(daemon, id, bytes), 408, "stdin_write_timeout");
@@ -74,8 +73,7 @@ Deno.test("a 408 tells how much went, so that a client can send the rest", async
   strictEqual((await daemon.outcome(id)).stdout, "ready\n200000\ndone\n");
 });
 
-Deno.test("a write larger than the pipe goes on while the child reads", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a write larger than the pipe goes on while the child reads", async ({ daemon }) => {
   const id = await daemon.exec("md5sum", { stdin: true });
   for (let times = 0; times < 10; times++) {
     strictEqual((await daemon.stdin(id, new Uint8Array(MIB))).written, MIB);
@@ -85,8 +83,7 @@ Deno.test("a write larger than the pipe goes on while the child reads", async ()
   strictEqual((await daemon.outcome(id)).stdout, (await daemon.outcome(known)).stdout);
 });
 
-Deno.test("an eof that waits behind a write closes the pipe only after it", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("an eof that waits behind a write closes the pipe only after it", async ({ daemon }) => {
   // Its first byte shows that the first write has begun.
   const script = `dd bs=1 count=1 of=/dev/null 2>/dev/null; ${READ_WHEN_TOLD}`;
   const id = await daemon.exec(script, { stdin: true });
@@ -99,8 +96,7 @@ Deno.test("an eof that waits behind a write closes the pipe only after it", asyn
   strictEqual((await daemon.outcome(id)).stdout, "ready\n300005\ndone\n");
 });
 
-Deno.test("writes that wait when the child ends are 410, and so is every later one", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("writes that wait when the child ends are 410, and so is every later one", async ({ daemon }) => {
   const id = await started(daemon, "echo ready; exec sleep infinity");
   const writing = write(daemon, id, new Uint8Array(MIB));
   await daemon.kill(id);
@@ -116,14 +112,12 @@ Deno.test("a stdin that a grandchild still reads takes writes after the leader's
   strictEqual((await daemon.outcome(id)).stdout, "heard");
 });
 
-Deno.test("a client that vanishes in mid-upload has written nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a client that vanishes in mid-upload has written nothing", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   const body = JSON.stringify({ data_b64: "aGFsZg==", signal: "eof" });
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   {
     using connection = await daemon.connect();
-    const whole = request("POST", execPath(id, "stdin"), [authorization], body);
+    const whole = request("POST", execPath(id, "stdin"), [daemon.authorization], body);
     await connection.send(whole.subarray(0, -2));
   }
   await daemon.log.until("the loss", ({ msg }) => msg.includes("ended early"));
@@ -131,16 +125,14 @@ Deno.test("a client that vanishes in mid-upload has written nothing", async () =
   strictEqual((await daemon.outcome(id)).stdout, "whole");
 });
 
-Deno.test("a write that has begun is written to its end although its caller leaves", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a write that has begun is written to its end although its caller leaves", async ({ daemon }) => {
   const script = `dd bs=1 count=1 of=/dev/null 2>/dev/null; ${READ_WHEN_TOLD}`;
   const id = await daemon.exec(script, { stdin: true });
   await using stream = await daemon.stream(id);
   const body = JSON.stringify({ data_b64: new Uint8Array(300_000).toBase64(), signal: "eof" });
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
   {
     using connection = await daemon.connect();
-    await connection.send(request("POST", execPath(id, "stdin"), [authorization], body));
+    await connection.send(request("POST", execPath(id, "stdin"), [daemon.authorization], body));
     await stream.untilOutput("ready\n");
   }
   await tellToRead(daemon, id);

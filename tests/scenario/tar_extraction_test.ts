@@ -33,6 +33,7 @@ for _ in range(depth):
     go("..")
     os.rmdir("a", dir_fd=at)
 `;
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** As many files of one byte. */
 function small(count: number): Uint8Array<ArrayBuffer> {
@@ -43,9 +44,7 @@ function small(count: number): Uint8Array<ArrayBuffer> {
   return archive(members);
 }
 
-Deno.test("names that meet through a symlink on disk are one name to the check", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("names that meet through a symlink on disk are one name to the check", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   Deno.mkdirSync(`${root}/dir`, { recursive: true });
   Deno.mkdirSync(`${root}/x/y`, { recursive: true });
@@ -85,9 +84,7 @@ Deno.test("names that meet through a symlink on disk are one name to the check",
   strictEqual(Deno.readTextFileSync(`${root}/dir/g`), "one");
 });
 
-Deno.test("a member is seen whole or not at all, also in place of another", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a member is seen whole or not at all, also in place of another", async ({ daemon, scratch }) => {
   // A directory that gives its group on: what is put into it is copied there.
   const root = scratch.join("root");
   Deno.mkdirSync(root);
@@ -175,9 +172,7 @@ Deno.test("a file that is written in place is looked at before its first byte: r
   }
 });
 
-Deno.test("a name of 40,000 directories and a file of a million pieces are extracted at once", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a name of 40,000 directories and a file of a million pieces are extracted at once", async ({ daemon, scratch }) => {
   const deep = extended({ path: "a/".repeat(40_000) }, { name: "a", type: "5", mode: 0o755 });
   await text(await putTar(daemon, scratch.join("deep"), archive([deep])), 204);
   ok(run("find", scratch.join("deep"), "-type", "d", "-printf", "x").length > 40_000);
@@ -199,9 +194,7 @@ Deno.test("a name of 40,000 directories and a file of a million pieces are extra
   ok(content.every((byte, at) => byte === (at % 2 === 0 ? 120 : 0)));
 });
 
-Deno.test("a directory that was there keeps its sticky and set-group-id bits", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a directory that was there keeps its sticky and set-group-id bits", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("t/d"), { recursive: true });
   run("chmod", "1777", scratch.join("t"));
   run("chmod", "2775", scratch.join("t/d"));
@@ -252,9 +245,7 @@ Deno.test("an archive that meets a mounted file is refused before its first memb
   strictEqual(Deno.readTextFileSync(disk.join("hosts")), "kept");
 });
 
-Deno.test("times keep their fractions down and up", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("times keep their fractions down and up", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("t/d"), { recursive: true });
   scratch.file("t/f", "x");
   Deno.symlinkSync("f", scratch.join("t/l"));
@@ -274,9 +265,7 @@ Deno.test("times keep their fractions down and up", async () => {
   strictEqual(times(scratch.join("theirs")), wanted);
 });
 
-Deno.test("a global header alone is an empty archive, and one with lying records is refused", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a global header alone is an empty archive, and one with lying records is refused", async ({ daemon, scratch }) => {
   const global = (content: Uint8Array): MemberSpec => ({
     name: "pax_global_header",
     type: "g",

@@ -6,6 +6,7 @@ import { fileUrl, getTar, putFile, putTar } from "../support/files_client.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive, concat, member, octal } from "../support/tar_archive.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const GIB = 1024 * MIB;
@@ -66,9 +67,7 @@ Deno.test("a name of more directories than members are allowed is refused", asyn
   ok(!scratch.has("s"));
 });
 
-Deno.test("memory stays flat through large archives, good and bad, and trees of many files", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("memory stays flat through large archives, good and bad, and trees of many files", async ({ daemon, scratch }) => {
   const small = archive(
     Array.from({ length: 3000 }, (_, at) => ({ name: `d${at % 50}/${at}`, content: "x" })),
   );

@@ -1,6 +1,5 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { text } from "../support/answers.ts";
-import { Daemon } from "../support/daemon.ts";
 import { getTar, putTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { treeOf } from "../support/tree.ts";
@@ -15,6 +14,7 @@ else:
     with tarfile.open(archive) as found:
         found.extractall(tree, filter="fully_trusted") if sys.version_info >= (3, 12) else found.extractall(tree)
 `;
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** A tree with everything that archives carry. */
 function furnish(scratch: Scratch, root: string): void {
@@ -82,9 +82,7 @@ function writers(archive: string, tree: string): readonly (readonly [string, str
   ];
 }
 
-Deno.test("trees packed by other programs are extracted as they were", async (t) => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("trees packed by other programs are extracted as they were", async ({ daemon, scratch, t }) => {
   furnish(scratch, "tree");
   const wanted = treeOf(scratch.join("tree"), { stat: true });
   for (const [name, program, args] of writers(scratch.join("tar"), scratch.join("tree"))) {
@@ -105,9 +103,7 @@ Deno.test("trees packed by other programs are extracted as they were", async (t)
   }
 });
 
-Deno.test("what was sparse in the archive is sparse on disk", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("what was sparse in the archive is sparse on disk", async ({ daemon, scratch }) => {
   furnish(scratch, "tree");
   await run("tar", ["-cSf", scratch.join("tar"), "-C", scratch.join("tree"), "."]);
   await text(
@@ -129,9 +125,7 @@ function readers(archive: string, into: string): readonly (readonly [string, str
   ];
 }
 
-Deno.test("trees packed here are extracted by other programs as they were", async (t) => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("trees packed here are extracted by other programs as they were", async ({ daemon, scratch, t }) => {
   furnish(scratch, "tree");
   const wanted = treeOf(scratch.join("tree"), { stat: true });
   const body = await (await getTar(daemon, scratch.join("tree"))).bytes();

@@ -3,11 +3,12 @@ import { eventually } from "../support/await_event.ts";
 import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { gone, isLive } from "../support/proc.ts";
+import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2" } };
+const withQuick = withOptions(QUICK);
 
-Deno.test("a command that outlives its timeout gets SIGTERM, and its exit is published", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a command that outlives its timeout gets SIGTERM, and its exit is published", async ({ daemon }) => {
   const before = performance.now();
   const id = await daemon.exec(BLOCK, { timeout_sec: 0.3 });
   const { exit } = await daemon.follow(id);
@@ -19,8 +20,7 @@ Deno.test("a command that outlives its timeout gets SIGTERM, and its exit is pub
   strictEqual((await daemon.health()).busy, false);
 });
 
-Deno.test("one that handles SIGTERM ends with its own code, one that ignores it with SIGKILL", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("one that handles SIGTERM ends with its own code, one that ignores it with SIGKILL", async ({ daemon }) => {
   const handling = await daemon.exec(EXIT_7_ON_TERM, { timeout_sec: 0.5 });
   const ignoring = await daemon.exec(IGNORE_TERM, { timeout_sec: 0.5 });
   const first = (await daemon.follow(handling)).exit;
@@ -29,8 +29,7 @@ Deno.test("one that handles SIGTERM ends with its own code, one that ignores it 
   deepStrictEqual([second.exit_code, second.signal], [null, 9]);
 });
 
-Deno.test("a timeout ends the whole group", async () => {
-  await using daemon = await Daemon.bootstrapped(QUICK);
+withQuick.test("a timeout ends the whole group", async ({ daemon }) => {
   const script = "(trap '' TERM; echo ready; exec sleep infinity) & exec sleep infinity";
   const id = await daemon.exec(script, { timeout_sec: 0.5 });
   const pids = await eventually("both", async () => {
@@ -41,8 +40,7 @@ Deno.test("a timeout ends the whole group", async () => {
   strictEqual((await daemon.outcome(id)).signal, 15);
 });
 
-Deno.test("a timeout that is never reached changes nothing, however large", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a timeout that is never reached changes nothing, however large", async ({ daemon }) => {
   for (const timeout_sec of [30, 2 ** 31, 2 ** 53, 1e18, 1e308, Number.MAX_VALUE]) {
     const id = await daemon.exec("read -r line; echo $line", { timeout_sec, stdin: true });
     await daemon.stdin(id, "fine\n");
@@ -51,8 +49,7 @@ Deno.test("a timeout that is never reached changes nothing, however large", asyn
   }
 });
 
-Deno.test("a timeout ends with the leader's exit: what it left behind is not touched", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a timeout ends with the leader's exit: what it left behind is not touched", async ({ daemon }) => {
   const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & echo $!", { timeout_sec: 0.3 });
   const pid = Number((await daemon.outcome(id)).stdout);
   // Another one whose timeout began later and has passed: the first one's would have, too.
@@ -82,8 +79,7 @@ Deno.test("a kill during a timeout's escalation shares it", async () => {
   strictEqual((await daemon.outcome(id)).stdout, "ready\nterm\n");
 });
 
-Deno.test("a timeout counts while a client is stuck on the stream and while nobody looks", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a timeout counts while a client is stuck on the stream and while nobody looks", async ({ daemon }) => {
   const ids = await Promise.all(
     Array.from(
       { length: 20 },

@@ -1,8 +1,8 @@
 import { strictEqual } from "node:assert/strict";
-import { Daemon } from "../support/daemon.ts";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const BINARY = FIN | OP.binary;
 
@@ -36,8 +36,7 @@ const BROKEN: Readonly<Record<string, Uint8Array>> = {
 /** What Deno takes for a close of which it only dislikes the code: it answers 1002. */
 const ANSWERED = ["a close with code 1005", "a close with code 0"];
 
-Deno.test("what is no WebSocket frame ends the connection and resets the guest", async (test) => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("what is no WebSocket frame ends the connection and resets the guest", async ({ daemon, t: test }) => {
   using guest = new Guest();
   for (const [name, bytes] of Object.entries(BROKEN)) {
     await test.step(name, async () => {
@@ -53,8 +52,7 @@ Deno.test("what is no WebSocket frame ends the connection and resets the guest",
   }
 });
 
-Deno.test("a frame whose head comes a byte at a time is one", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a frame whose head comes a byte at a time is one", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();

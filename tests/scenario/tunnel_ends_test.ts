@@ -1,12 +1,12 @@
 import { deepStrictEqual, match, ok, rejects, strictEqual } from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
 import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest, ResettingGuest } from "../support/tunnel_guest.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1 << 20;
 
@@ -27,8 +27,7 @@ async function stalled(socket: Socket): Promise<void> {
   ok(socket.writableLength > 0);
 }
 
-Deno.test("a guest that sends and closes at once is heard to its last byte", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a guest that sends and closes at once is heard to its last byte", async ({ daemon }) => {
   using guest = new Guest();
   for (let turn = 0; turn < 10; turn++) {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -40,8 +39,7 @@ Deno.test("a guest that sends and closes at once is heard to its last byte", asy
   }
 });
 
-Deno.test("a guest that closes with the caller's bytes still coming cuts none of its own", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a guest that closes with the caller's bytes still coming cuts none of its own", async ({ daemon }) => {
   using guest = new Guest();
   for (let turn = 0; turn < 10; turn++) {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -61,8 +59,7 @@ Deno.test("a guest that closes with the caller's bytes still coming cuts none of
   }
 });
 
-Deno.test("what a caller sends before it answers the guest's end still reaches the guest", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("what a caller sends before it answers the guest's end still reaches the guest", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -78,8 +75,7 @@ Deno.test("what a caller sends before it answers the guest's end still reaches t
   await client.ended();
 });
 
-Deno.test("a caller that closes with megabytes in flight cuts none of them", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a caller that closes with megabytes in flight cuts none of them", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -102,8 +98,7 @@ Deno.test("a caller that closes with megabytes in flight cuts none of them", asy
   await within("the caller's last byte", sending);
 });
 
-Deno.test("a guest that resets is a failure in mid-relay, behind what it sent", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a guest that resets is a failure in mid-relay, behind what it sent", async ({ daemon }) => {
   await using guest = await ResettingGuest.start();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   await guest.send("first");
@@ -114,8 +109,7 @@ Deno.test("a guest that resets is a failure in mid-relay, behind what it sent", 
   match(reason, new RegExp(`port ${guest.port}\\b.*ECONNRESET`));
 });
 
-Deno.test("a caller that vanishes ends the guest's stream", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a caller that vanishes ends the guest's stream", async ({ daemon }) => {
   using guest = new Guest();
   {
     const client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -132,8 +126,7 @@ Deno.test("a caller that vanishes ends the guest's stream", async () => {
   strictEqual(await connection.ending(), "end");
 });
 
-Deno.test("a caller that resets right behind its upgrade is no error of the daemon's", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a caller that resets right behind its upgrade is no error of the daemon's", async ({ daemon }) => {
   using guest = new Guest();
   const request = upgradeRequest(daemon, guest);
   const resetting = async (): Promise<void> => {
@@ -149,8 +142,7 @@ Deno.test("a caller that resets right behind its upgrade is no error of the daem
   deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "error"), []);
 });
 
-Deno.test("a guest that never accepts is given up after two seconds", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a guest that never accepts is given up after two seconds", async ({ daemon }) => {
   // A queue of one, and nobody who takes from it: further dials are never answered.
   using full = Deno.listen(
     { hostname: "127.0.0.1", port: 0, tcpBacklog: 1 } as Deno.TcpListenOptions,
@@ -170,8 +162,7 @@ Deno.test("a guest that never accepts is given up after two seconds", async () =
   }
 });
 
-Deno.test("terminate ends every tunnel with 1001, also one whose caller does not answer", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("terminate ends every tunnel with 1001, also one whose caller does not answer", async ({ daemon }) => {
   using guest = new Guest();
   using polite = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using _one = await guest.accept();
@@ -184,8 +175,7 @@ Deno.test("terminate ends every tunnel with 1001, also one whose caller does not
   strictEqual(await daemon.end(), 0);
 });
 
-asRoot.test("a tunnel whose guest takes nothing is gone within a second of its client's reset", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("a tunnel whose guest takes nothing is gone within a second of its client's reset", async ({ daemon }) => {
   using guest = new Guest();
   // One that stays: what all tunnels need is there from now on.
   using _open = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -207,8 +197,7 @@ asRoot.test("a tunnel whose guest takes nothing is gone within a second of its c
   }, Deno.errors.ConnectionReset);
 });
 
-Deno.test("a client that does not answer the close frame loses its connection after five seconds", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a client that does not answer the close frame loses its connection after five seconds", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -220,8 +209,7 @@ Deno.test("a client that does not answer the close frame loses its connection af
   ok(tookMs > 4500 && tookMs < 8000, `${tookMs} ms`);
 });
 
-asRoot.test("nothing of a tunnel is left once it has ended", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("nothing of a tunnel is left once it has ended", async ({ daemon }) => {
   using guest = new Guest();
   const one = async (end: (client: TunnelClient) => Promise<unknown>): Promise<void> => {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}`);

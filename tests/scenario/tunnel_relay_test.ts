@@ -6,6 +6,7 @@ import { FIN, frame, OP } from "../support/frames.ts";
 import { request } from "../support/raw_http.ts";
 import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 /** Bytes that are told apart wherever they are cut. */
 function noise(size: number, seed: number): Uint8Array<ArrayBuffer> {
@@ -22,8 +23,7 @@ async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
-Deno.test("a guest that speaks first is heard by a caller that says nothing", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a guest that speaks first is heard by a caller that says nothing", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -33,8 +33,7 @@ Deno.test("a guest that speaks first is heard by a caller that says nothing", as
   strictEqual(await connection.text(5), "hello");
 });
 
-Deno.test("frames in one segment with the request are not lost, however many and wherever they are cut", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("frames in one segment with the request are not lost, however many and wherever they are cut", async ({ daemon }) => {
   using guest = new Guest();
   for (const size of [1, 300, 1024, 5000, 70_000, 300_000, 1_100_000, 4_000_000]) {
     const sent = noise(size, size);
@@ -51,8 +50,7 @@ Deno.test("frames in one segment with the request are not lost, however many and
   }
 });
 
-Deno.test("a frame is a byte range: fragments, texts, empty ones and pings between them", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a frame is a byte range: fragments, texts, empty ones and pings between them", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -82,8 +80,7 @@ Deno.test("a frame is a byte range: fragments, texts, empty ones and pings betwe
   strictEqual(await client.text(1), "x");
 });
 
-Deno.test("a ping is answered while nothing else goes on", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a ping is answered while nothing else goes on", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using _connection = await guest.accept();
@@ -95,8 +92,7 @@ Deno.test("a ping is answered while nothing else goes on", async () => {
   }
 });
 
-Deno.test("many bytes arrive as they were sent, both ways at once", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("many bytes arrive as they were sent, both ways at once", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -120,8 +116,7 @@ Deno.test("many bytes arrive as they were sent, both ways at once", async () => 
   strictEqual(await digest(heardDown), await digest(down));
 });
 
-Deno.test("the ws package and Deno's own client speak to it", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("the ws package and Deno's own client speak to it", async ({ daemon }) => {
   using guest = new Guest();
   guest.echo();
   const url = `ws://127.0.0.1:${daemon.port}/v1/tcp?port=${guest.port}`;
@@ -154,8 +149,7 @@ Deno.test("the ws package and Deno's own client speak to it", async () => {
   strictEqual(await within("the close", closed.promise), 1000);
 });
 
-Deno.test("a connection that has served requests before is upgraded like a new one", async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a connection that has served requests before is upgraded like a new one", async ({ daemon }) => {
   using guest = new Guest();
   using connection = await daemon.connect();
   for (let turn = 0; turn < 3; turn++) {

@@ -137,6 +137,11 @@ export class Daemon implements AsyncDisposable {
     return `http://127.0.0.1:${this.#port}`;
   }
 
+  /** The header that opens the gate. */
+  get authorization(): readonly ["Authorization", string] {
+    return ["Authorization", `Bearer ${this.token}`];
+  }
+
   /** Posts the run hook and keeps the token for later requests. */
   async bootstrap(
     token: string = crypto.randomUUID(),

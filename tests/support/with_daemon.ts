@@ -1,0 +1,60 @@
+/**
+ * Tests that begin with a daemon of their own which has its token.
+ *
+ * ```ts
+ * withDaemon.test("a command says hello", async ({ daemon, scratch }) => {...});
+ * ```
+ *
+ * @module
+ */
+
+import { asRoot } from "./as_root.ts";
+import { Daemon, type DaemonOptions } from "./daemon.ts";
+import { Scratch } from "./scratch.ts";
+
+/** What such a test is given. */
+export interface Given {
+  readonly daemon: Daemon;
+  /** A directory of the test's own, made when it is asked for; it outlives the daemon. */
+  readonly scratch: Scratch;
+  readonly t: Deno.TestContext;
+}
+
+type Body = (given: Given) => Promise<void>;
+
+/** What has a `test` of its own. */
+interface Tests {
+  test(name: string, body: Body): void;
+}
+
+function tests(
+  test: (name: string, fn: (t: Deno.TestContext) => Promise<void>) => void,
+  options: DaemonOptions,
+): Tests {
+  return {
+    test: (name, body) =>
+      test(name, async (t) => {
+        using made = new DisposableStack();
+        await using daemon = await Daemon.bootstrapped(options);
+        let scratch: Scratch | undefined;
+        await body({
+          daemon,
+          t,
+          get scratch(): Scratch {
+            return scratch ??= made.use(new Scratch());
+          },
+        });
+      }),
+  };
+}
+
+/** Tests whose daemons are started with these options. */
+export function withOptions(options: DaemonOptions): Tests {
+  return tests(Deno.test, options);
+}
+
+/** Tests whose daemons have their defaults. */
+export const withDaemon: Tests = withOptions({});
+
+/** The same for tests of {@link asRoot}. */
+export const withDaemonAsRoot: Tests = tests(asRoot.test, {});
