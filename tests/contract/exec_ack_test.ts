@@ -31,13 +31,6 @@ withDaemon.test("an ack of a running exec is 409 still_running and changes nothi
   strictEqual((await daemon.ack(id)).stdout, "ready\n");
 });
 
-withDaemon.test("a second ack is 409 already_acked", async ({ daemon }) => {
-  const id = await daemon.exec("true");
-  await daemon.outcome(id);
-  await daemon.ack(id);
-  await refused(await daemon.post(execPath(id, "ack")), 409, "already_acked");
-});
-
 withDaemon.test("of many acks at once exactly one gets the output", async ({ daemon }) => {
   const id = await daemon.exec("head -c 3000000 /dev/zero");
   await daemon.follow(id);
@@ -48,10 +41,6 @@ withDaemon.test("of many acks at once exactly one gets the output", async ({ dae
   deepStrictEqual(statuses, [200, ...Array(9).fill(409)]);
   const winner = answers.find(({ status }) => status === 200);
   strictEqual((await winner?.json()).stdout.length, 3000000);
-});
-
-withDaemon.test("an ack of an unknown exec is 404 unknown_exec", async ({ daemon }) => {
-  await refused(await daemon.post(execPath("nobody", "ack")), 404, "unknown_exec");
 });
 
 withDaemon.test("an ack takes no body and minds none", async ({ daemon }) => {

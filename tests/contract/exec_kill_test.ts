@@ -1,5 +1,4 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import { refused } from "../support/answers.ts";
 import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { gone, isLive } from "../support/proc.ts";
@@ -95,8 +94,4 @@ withQuick.test("a stopped child is killed too", async ({ daemon }) => {
   const id = await ready(daemon, "echo ready; kill -STOP $$");
   strictEqual((await daemon.kill(id)).killed, true);
   strictEqual(typeof (await daemon.outcome(id)).signal, "number");
-});
-
-withDaemon.test("a kill of an unknown exec is 404 unknown_exec", async ({ daemon }) => {
-  await refused(await daemon.post(execPath("nobody", "kill")), 404, "unknown_exec");
 });

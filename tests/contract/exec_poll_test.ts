@@ -1,5 +1,4 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
-import { refused } from "../support/answers.ts";
 import { BLOCK, UNTIL_EOF } from "../support/child_scripts.ts";
 import { execPath } from "../support/daemon.ts";
 import { withDaemon } from "../support/with_daemon.ts";
@@ -42,22 +41,11 @@ withDaemon.test("a child that dies to a signal has its number and no exit code",
   }
 });
 
-withDaemon.test("a poll of a killed exec is exited, with the signal or the code it chose", async ({ daemon }) => {
-  const plain = await daemon.exec(BLOCK);
-  await daemon.kill(plain);
-  const killed = await daemon.poll(plain);
-  deepStrictEqual([killed.phase, killed.exit_code, killed.signal], ["exited", null, 15]);
-});
-
 withDaemon.test("a poll of an acked exec has no outcome", async ({ daemon }) => {
   const id = await daemon.exec("echo gone");
   await daemon.outcome(id);
   await daemon.ack(id);
   deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
-});
-
-withDaemon.test("a poll of an unknown exec is 404 unknown_exec", async ({ daemon }) => {
-  await refused(await daemon.fetch(execPath("nobody")), 404, "unknown_exec");
 });
 
 withDaemon.test("a poll takes no query and minds none", async ({ daemon }) => {

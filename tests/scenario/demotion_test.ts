@@ -4,9 +4,8 @@ import { BLOCK } from "../support/child_scripts.ts";
 import { Daemon, type ExecOptions } from "../support/daemon.ts";
 import { eventually } from "../support/await_event.ts";
 import { isLive } from "../support/proc.ts";
-import { Scratch } from "../support/scratch.ts";
-
-const ROOT_ONLY = { ignore: Deno.uid() !== 0 };
+import { withDaemonAsRoot } from "../support/with_daemon.ts";
+import { asRoot } from "../support/as_root.ts";
 
 /** What a demoted command says of itself: one line each. */
 async function said(daemon: Daemon, script: string, options: ExecOptions): Promise<string[]> {
@@ -16,25 +15,16 @@ async function said(daemon: Daemon, script: string, options: ExecOptions): Promi
   return stdout.trimEnd().split("\n");
 }
 
-Deno.test(
-  { name: "a demoted command has all ids of its user and group", ...ROOT_ONLY },
-  async () => {
-    await using daemon = await Daemon.bootstrapped();
-    const script =
-      "grep -E '^(Uid|Gid|Groups):' /proc/self/status | tr -s '\\t ' ' ' | sed 's/ $//'";
-    deepStrictEqual(await said(daemon, script, { user: 1234, group: 5678 }), [
-      "Uid: 1234 1234 1234 1234",
-      "Gid: 5678 5678 5678 5678",
-      "Groups:",
-    ]);
-  },
-);
+withDaemonAsRoot.test("a demoted command has all ids of its user and group", async ({ daemon }) => {
+  const script = "grep -E '^(Uid|Gid|Groups):' /proc/self/status | tr -s '\\t ' ' ' | sed 's/ $//'";
+  deepStrictEqual(await said(daemon, script, { user: 1234, group: 5678 }), [
+    "Uid: 1234 1234 1234 1234",
+    "Gid: 5678 5678 5678 5678",
+    "Groups:",
+  ]);
+});
 
-Deno.test({
-  name: "user without group takes the passwd file's primary group, else gid = uid",
-  ...ROOT_ONLY,
-}, async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("user without group takes the passwd file's primary group, else gid = uid", async ({ daemon }) => {
   const line = Deno.readTextFileSync("/etc/passwd").split("\n")
     .find((entry) => /^[^:]+:[^:]*:([0-9]+):(?!\1:)[1-9][0-9]*:/.test(entry));
   ok(line !== undefined, "some user has a group of another number");
@@ -43,36 +33,25 @@ Deno.test({
   deepStrictEqual(await said(daemon, "id -u; id -g", { user: 54321 }), ["54321", "54321"]);
 });
 
-Deno.test(
-  { name: "group alone changes the group and drops supplementary groups", ...ROOT_ONLY },
-  async () => {
-    await using daemon = await Daemon.bootstrapped({
-      through: ["setpriv", "--groups", "10,20,30"],
-    });
-    deepStrictEqual(await said(daemon, "id -G", {}), ["0 10 20 30"]);
-    deepStrictEqual(await said(daemon, "id -u; id -G", { group: 77 }), ["0", "77"]);
-    deepStrictEqual(await said(daemon, "id -u; id -G", { user: 88 }), ["88", "88"]);
-    deepStrictEqual(await said(daemon, "id -G", { user: 0, group: 0 }), ["0"]);
-  },
-);
+asRoot.test("group alone changes the group and drops supplementary groups", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    through: ["setpriv", "--groups", "10,20,30"],
+  });
+  deepStrictEqual(await said(daemon, "id -G", {}), ["0 10 20 30"]);
+  deepStrictEqual(await said(daemon, "id -u; id -G", { group: 77 }), ["0", "77"]);
+  deepStrictEqual(await said(daemon, "id -u; id -G", { user: 88 }), ["88", "88"]);
+  deepStrictEqual(await said(daemon, "id -G", { user: 0, group: 0 }), ["0"]);
+});
 
-Deno.test(
-  { name: "a demoted command has no capability left and cannot go back", ...ROOT_ONLY },
-  async () => {
-    await using daemon = await Daemon.bootstrapped();
-    const script = "grep -E '^Cap(Prm|Eff):' /proc/self/status | tr -s '\\t ' ' '";
-    deepStrictEqual(await said(daemon, script, { user: 1234 }), [
-      "CapPrm: 0000000000000000",
-      "CapEff: 0000000000000000",
-    ]);
-  },
-);
+withDaemonAsRoot.test("a demoted command has no capability left and cannot go back", async ({ daemon }) => {
+  const script = "grep -E '^Cap(Prm|Eff):' /proc/self/status | tr -s '\\t ' ' '";
+  deepStrictEqual(await said(daemon, script, { user: 1234 }), [
+    "CapPrm: 0000000000000000",
+    "CapEff: 0000000000000000",
+  ]);
+});
 
-Deno.test({
-  name: "the pipes belong to the demoted user, so that /dev/stdout can be opened again",
-  ...ROOT_ONLY,
-}, async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("the pipes belong to the demoted user, so that /dev/stdout can be opened again", async ({ daemon }) => {
   const script = "echo out > /dev/stdout; echo err > /dev/stderr; cat /dev/stdin > /proc/self/fd/1";
   const id = await daemon.exec(script, { user: 1234, group: 5678, stdin: true });
   await daemon.stdin(id, "in\n", true);
@@ -80,30 +59,22 @@ Deno.test({
   deepStrictEqual([stdout, stderr, exit_code], ["out\nin\n", "err\n", 0]);
 });
 
-Deno.test(
-  { name: "HOME, USER, LOGNAME and SHELL are those of the user in force", ...ROOT_ONLY },
-  async () => {
-    await using daemon = await Daemon.bootstrapped();
-    const script = "env | grep -E '^(HOME|USER|LOGNAME|SHELL)=' | sort";
-    const [name, , , , , home, shell] = Deno.readTextFileSync("/etc/passwd").split("\n")
-      .find((line) => line.startsWith("daemon:"))?.split(":") ?? [];
-    deepStrictEqual(await said(daemon, script, { user: 1 }), [
-      `HOME=${home}`,
-      `LOGNAME=${name}`,
-      `SHELL=${shell}`,
-      `USER=${name}`,
-    ]);
-    deepStrictEqual(await said(daemon, script, { user: 54321 }), ["HOME=/", "SHELL=/bin/sh"]);
-    const own = { user: 54321, env: { HOME: "/tmp", USER: "me" } };
-    deepStrictEqual(await said(daemon, script, own), ["HOME=/tmp", "SHELL=/bin/sh", "USER=me"]);
-  },
-);
+withDaemonAsRoot.test("HOME, USER, LOGNAME and SHELL are those of the user in force", async ({ daemon }) => {
+  const script = "env | grep -E '^(HOME|USER|LOGNAME|SHELL)=' | sort";
+  const [name, , , , , home, shell] = Deno.readTextFileSync("/etc/passwd").split("\n")
+    .find((line) => line.startsWith("daemon:"))?.split(":") ?? [];
+  deepStrictEqual(await said(daemon, script, { user: 1 }), [
+    `HOME=${home}`,
+    `LOGNAME=${name}`,
+    `SHELL=${shell}`,
+    `USER=${name}`,
+  ]);
+  deepStrictEqual(await said(daemon, script, { user: 54321 }), ["HOME=/", "SHELL=/bin/sh"]);
+  const own = { user: 54321, env: { HOME: "/tmp", USER: "me" } };
+  deepStrictEqual(await said(daemon, script, own), ["HOME=/tmp", "SHELL=/bin/sh", "USER=me"]);
+});
 
-Deno.test({
-  name: "4294967295 is the kernel's unchanged and nobody's id: spawn_failed",
-  ...ROOT_ONLY,
-}, async () => {
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("4294967295 is the kernel's unchanged and nobody's id: spawn_failed", async ({ daemon }) => {
   const cases = [
     [{ user: 4294967295 }, /become the (user|group)/],
     [{ user: 4294967295, group: 0 }, /become the user/],
@@ -123,28 +94,19 @@ Deno.test({
   deepStrictEqual(await said(daemon, "id -u", { user: 4294967294 }), ["4294967294"]);
 });
 
-Deno.test(
-  { name: "a demoted command is signalled and killed like any other", ...ROOT_ONLY },
-  async () => {
-    await using daemon = await Daemon.bootstrapped();
-    const id = await daemon.exec(BLOCK, { user: 1234 });
-    await using stream = await daemon.stream(id);
-    await stream.untilOutput("ready");
-    const { pids } = await daemon.group(id);
-    strictEqual((await daemon.kill(id)).killed, true);
-    strictEqual(pids.some(isLive), false);
-    strictEqual((await daemon.poll(id)).signal, 15);
-  },
-);
+withDaemonAsRoot.test("a demoted command is signalled and killed like any other", async ({ daemon }) => {
+  const id = await daemon.exec(BLOCK, { user: 1234 });
+  await using stream = await daemon.stream(id);
+  await stream.untilOutput("ready");
+  const { pids } = await daemon.group(id);
+  strictEqual((await daemon.kill(id)).killed, true);
+  strictEqual(pids.some(isLive), false);
+  strictEqual((await daemon.poll(id)).signal, 15);
+});
 
-Deno.test({
-  name: "a program that only its group may run is found after the demotion",
-  ...ROOT_ONLY,
-}, async () => {
-  using scratch = new Scratch();
+withDaemonAsRoot.test("a program that only its group may run is found after the demotion", async ({ daemon, scratch }) => {
   const program = scratch.file("tool", "#!/bin/sh\necho ran\n", 0o750);
   Deno.chownSync(program, 0, 5678);
-  await using daemon = await Daemon.bootstrapped();
   const env = { PATH: `${scratch.path}:/usr/bin:/bin` };
   const may = await daemon.exec(["tool"], { user: 1234, group: 5678, env });
   strictEqual((await daemon.outcome(may)).stdout, "ran\n");
@@ -158,40 +120,34 @@ Deno.test({
   match((await refused(answer, 500, "spawn_failed")).detail, /execute the program: EACCES/);
 });
 
-Deno.test(
-  { name: "a daemon that is not root cannot change identity: spawn_failed", ...ROOT_ONLY },
-  async () => {
-    await using daemon = await Daemon.bootstrapped({
-      through: ["setpriv", "--reuid", "1234", "--regid", "1234", "--clear-groups"],
-      cwd: "/",
+asRoot.test("a daemon that is not root cannot change identity: spawn_failed", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    through: ["setpriv", "--reuid", "1234", "--regid", "1234", "--clear-groups"],
+    cwd: "/",
+  });
+  const id = await daemon.exec("id -u; echo again > /dev/stdout");
+  strictEqual((await daemon.outcome(id)).stdout, "1234\nagain\n");
+  for (const own of [{ user: 1234 }, { group: 1234 }, { user: 1234, group: 1234 }]) {
+    deepStrictEqual(await said(daemon, "id -u; id -G", own), ["1234", "1234"]);
+  }
+  for (const identity of [{ user: 0 }, { user: 5 }, { group: 5 }]) {
+    const answer = await daemon.post("/v1/exec/start", {
+      exec_id: "x",
+      command: ["id"],
+      ...identity,
     });
-    const id = await daemon.exec("id -u; echo again > /dev/stdout");
-    strictEqual((await daemon.outcome(id)).stdout, "1234\nagain\n");
-    for (const own of [{ user: 1234 }, { group: 1234 }, { user: 1234, group: 1234 }]) {
-      deepStrictEqual(await said(daemon, "id -u; id -G", own), ["1234", "1234"]);
-    }
-    for (const identity of [{ user: 0 }, { user: 5 }, { group: 5 }]) {
-      const answer = await daemon.post("/v1/exec/start", {
-        exec_id: "x",
-        command: ["id"],
-        ...identity,
-      });
-      match((await refused(answer, 500, "spawn_failed")).detail, /EPERM/);
-    }
-    strictEqual((await daemon.health()).execs, 4);
-    await eventually("no zombie", async () => (await daemon.group(id)).pids.length === 0);
-  },
-);
+    match((await refused(answer, 500, "spawn_failed")).detail, /EPERM/);
+  }
+  strictEqual((await daemon.health()).execs, 4);
+  await eventually("no zombie", async () => (await daemon.group(id)).pids.length === 0);
+});
 
-Deno.test(
-  { name: "groups that a daemon may not drop refuse a change to its own user", ...ROOT_ONLY },
-  async () => {
-    await using daemon = await Daemon.bootstrapped({
-      through: ["setpriv", "--reuid", "1234", "--regid", "1234", "--groups", "77"],
-      cwd: "/",
-    });
-    const own = { exec_id: "x", command: ["id"], user: 1234 };
-    const answer = await daemon.post("/v1/exec/start", own);
-    match((await refused(answer, 500, "spawn_failed")).detail, /supplementary groups: EPERM/);
-  },
-);
+asRoot.test("groups that a daemon may not drop refuse a change to its own user", async () => {
+  await using daemon = await Daemon.bootstrapped({
+    through: ["setpriv", "--reuid", "1234", "--regid", "1234", "--groups", "77"],
+    cwd: "/",
+  });
+  const own = { exec_id: "x", command: ["id"], user: 1234 };
+  const answer = await daemon.post("/v1/exec/start", own);
+  match((await refused(answer, 500, "spawn_failed")).detail, /supplementary groups: EPERM/);
+});

@@ -5,10 +5,9 @@ import { Daemon } from "../support/daemon.ts";
 import { childrenOf } from "../support/proc.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
+import { asRoot } from "../support/as_root.ts";
 
 const MIB = 1024 * 1024;
-const ROOT_ONLY = { ignore: Deno.uid() !== 0 };
-
 type Start = Readonly<Record<string, unknown>>;
 
 /** The detail of a start that fails to spawn; throws unless nothing of it is left. */
@@ -66,19 +65,14 @@ withDaemon.test("a working directory that cannot be entered is spawn_failed with
   }
 });
 
-Deno.test(
-  { name: "a directory that is closed to the demoted user is spawn_failed", ...ROOT_ONLY },
-  async () => {
-    using scratch = new Scratch();
-    const closed = scratch.join("closed");
-    Deno.mkdirSync(closed, { mode: 0o700 });
-    await using daemon = await Daemon.bootstrapped();
-    const detail = await failure(daemon, { command: ["pwd"], cwd: closed, user: 1234 });
-    match(detail, /^cannot enter the working directory: EACCES/);
-    const id = await daemon.exec(["pwd"], { cwd: closed });
-    strictEqual((await daemon.outcome(id)).stdout, `${closed}\n`);
-  },
-);
+withDaemonAsRoot.test("a directory that is closed to the demoted user is spawn_failed", async ({ daemon, scratch }) => {
+  const closed = scratch.join("closed");
+  Deno.mkdirSync(closed, { mode: 0o700 });
+  const detail = await failure(daemon, { command: ["pwd"], cwd: closed, user: 1234 });
+  match(detail, /^cannot enter the working directory: EACCES/);
+  const id = await daemon.exec(["pwd"], { cwd: closed });
+  strictEqual((await daemon.outcome(id)).stdout, `${closed}\n`);
+});
 
 withDaemon.test("arguments that no kernel takes are spawn_failed with E2BIG, up to 15 MiB of them", async ({ daemon }) => {
   const cases: readonly Start[] = [
@@ -150,21 +144,18 @@ withDaemonAsRoot.test("a failed start leaves no process, no descriptor and no id
   deepStrictEqual(childrenOf(daemon.pid), []);
 });
 
-Deno.test(
-  { name: "a user who may have no more processes is spawn_failed with EAGAIN", ...ROOT_ONLY },
-  async () => {
-    const demoted = ["--reuid", "4321", "--regid", "4321", "--clear-groups"];
-    await using daemon = await Daemon.bootstrapped({ through: ["setpriv", ...demoted], cwd: "/" });
-    const limit = async (count: string): Promise<void> => {
-      const args = [...demoted, "prlimit", "--pid", `${daemon.pid}`, `--nproc=${count}`];
-      strictEqual((await new Deno.Command("setpriv", { args }).output()).code, 0);
-    };
-    await limit("1:");
-    match(await failure(daemon, { command: ["true"] }), /EAGAIN/);
-    await limit("1000:");
-    strictEqual((await daemon.outcome(await daemon.exec("exit 3"))).exit_code, 3);
-  },
-);
+asRoot.test("a user who may have no more processes is spawn_failed with EAGAIN", async () => {
+  const demoted = ["--reuid", "4321", "--regid", "4321", "--clear-groups"];
+  await using daemon = await Daemon.bootstrapped({ through: ["setpriv", ...demoted], cwd: "/" });
+  const limit = async (count: string): Promise<void> => {
+    const args = [...demoted, "prlimit", "--pid", `${daemon.pid}`, `--nproc=${count}`];
+    strictEqual((await new Deno.Command("setpriv", { args }).output()).code, 0);
+  };
+  await limit("1:");
+  match(await failure(daemon, { command: ["true"] }), /EAGAIN/);
+  await limit("1000:");
+  strictEqual((await daemon.outcome(await daemon.exec("exit 3"))).exit_code, 3);
+});
 
 Deno.test("a start without descriptors left is spawn_failed, and works again later", async () => {
   await using daemon = await Daemon.bootstrapped({ through: ["prlimit", "--nofile=60:60"] });
