@@ -23,7 +23,7 @@ function start(id: string, bytes: number): Uint8Array {
 }
 
 function posted(daemon: Daemon, target: string, body: Uint8Array): Uint8Array {
-  return request("POST", target, [["Authorization", `Bearer ${daemon.token}`]], body);
+  return request("POST", target, [daemon.authorization], body);
 }
 
 /** Posts on a connection of its own; the answer may take long. */

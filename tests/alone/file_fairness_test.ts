@@ -21,7 +21,7 @@ async function ask(daemon: Daemon, count: number, head: Uint8Array): Promise<Raw
 }
 
 function get(daemon: Daemon, url: string): Uint8Array {
-  return request("GET", url, [["Authorization", `Bearer ${daemon.token}`]]);
+  return request("GET", url, [daemon.authorization]);
 }
 
 /** A file of one line that takes any scan minutes. */
@@ -67,7 +67,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
   const connections: RawConnection[] = [];
   for (let at = 0; at < 60; at++) {
     const head = request("PUT", fileUrl("file", disk.join(`f${at}`)), [
-      ["Authorization", `Bearer ${daemon.token}`],
+      daemon.authorization,
       ["Content-Length", String(9 * MIB)],
     ]);
     connections.push(...await ask(daemon, 1, head));
@@ -82,7 +82,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
     daemon,
     MANY,
     request("PUT", fileUrl("file", disk.join("late")), [
-      ["Authorization", `Bearer ${daemon.token}`],
+      daemon.authorization,
       ["Content-Length", "9"],
     ], "123456789"),
   );

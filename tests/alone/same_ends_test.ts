@@ -56,7 +56,7 @@ for (const what of ["file", "tree", "upload", "tunnel"] as const) {
     await using daemon = await Daemon.bootstrapped();
     Deno.writeFileSync(scratch.join("file"), new Uint8Array(600_000));
     const path = scratch.join("file");
-    const bearer = ["Authorization", `Bearer ${daemon.token}`] as const;
+    const bearer = daemon.authorization;
     const firsts = {
       file: request("GET", fileUrl("file", path), [bearer]),
       tree: request("GET", fileUrl("tar", scratch.path), [bearer]),

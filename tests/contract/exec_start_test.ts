@@ -208,7 +208,7 @@ Deno.test("a body above max_body_bytes is 413 in plain text, declared or not", a
 withDaemon.test("a declared body above max_body_bytes is refused before a byte of it is sent", async ({ daemon }) => {
   using connection = await daemon.connect();
   const answer = await connection.ask("POST", START, [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
     ["Content-Length", String(512 * 1024 * 1024 + 1)],
   ]);
   strictEqual(answer.status, 413);
@@ -221,7 +221,7 @@ withDaemon.test("a client that waits for 100 Continue gets it, and its body is r
   using connection = await daemon.connect();
   const body = JSON.stringify({ exec_id: "a", command: ["true"] });
   await connection.send(request("POST", START, [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
     ["Content-Length", String(body.length)],
     ["Expect", "100-continue"],
   ]));

@@ -96,7 +96,7 @@ withDaemon.test("a chunked body comes whole, wherever its chunks end", async ({ 
     const parts = [new Uint8Array(MIB - short).fill(1), new Uint8Array(70_000).fill(2)];
     using connection = await daemon.connect();
     await connection.send(request("PUT", fileUrl("file", path), [
-      ["Authorization", `Bearer ${daemon.token}`],
+      daemon.authorization,
       ["Transfer-Encoding", "chunked"],
     ]));
     for (const part of parts) {
@@ -115,7 +115,7 @@ Deno.test("a declared length above the limit is refused before a byte of the bod
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_BODY_BYTES: "1000" } });
   using connection = await daemon.connect();
   const head = request("PUT", fileUrl("file", scratch.join("f")), [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
     ["Content-Length", "1001"],
   ]);
   await connection.send(head);
@@ -238,7 +238,7 @@ withDaemon.test("a client that vanishes leaves the file as it was and no parent 
     const connection = await daemon.connect();
     if (later) strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
     await connection.send(request("PUT", fileUrl("file", path), [
-      ["Authorization", `Bearer ${daemon.token}`],
+      daemon.authorization,
       ["Content-Length", String(4 * MIB)],
     ]));
     await connection.send(new Uint8Array(2 * MIB));
@@ -255,7 +255,7 @@ withDaemon.test("a client that vanishes leaves the file as it was and no parent 
 withDaemon.test("a chunked body that is malformed leaves nothing", async ({ daemon, scratch }) => {
   using connection = await daemon.connect();
   await connection.send(request("PUT", fileUrl("file", scratch.join("a/f")), [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
     ["Transfer-Encoding", "chunked"],
   ]));
   await connection.send("5\r\nhello\r\nnonsense\r\n");

@@ -139,7 +139,7 @@ async function underReserve(provoke: (daemon: Daemon) => Promise<Response>): Pro
 async function upgraded(daemon: Daemon, target: string): Promise<Response> {
   using connection = await daemon.connect();
   await connection.send(request("GET", target, [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
     ["Connection", "Upgrade"],
     ["Upgrade", "websocket"],
     ["Sec-WebSocket-Version", "13"],

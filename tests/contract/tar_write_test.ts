@@ -283,7 +283,7 @@ withDaemonAsRoot.test("a client that vanishes leaves nothing, not even the root'
   const fds = daemon.fdCount();
   const connection = await daemon.connect();
   await connection.send(request("PUT", fileUrl("tar", scratch.join("a/root")), [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
     ["Content-Length", "4000000"],
   ]));
   await connection.send(archive([{ name: "f", content: "x".repeat(1_000_000) }]));

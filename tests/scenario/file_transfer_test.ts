@@ -1,13 +1,12 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { plain, text } from "../support/answers.ts";
-import { asRoot } from "../support/as_root.ts";
-import { eventually, within } from "../support/await_event.ts";
+import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, getFile, getTar, pieces, putFile, putTar } from "../support/files_client.ts";
-import { request } from "../support/raw_http.ts";
+import { getFile, getTar, pieces, putFile, putTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive } from "../support/tar_archive.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
@@ -28,9 +27,7 @@ function noise(size: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(words.buffer, 0, size);
 }
 
-Deno.test("every chunk of a long transfer arrives as it was, up and down", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("every chunk of a long transfer arrives as it was, up and down", async ({ daemon, scratch }) => {
   const content = noise(48 * MIB + 12_345);
   const wanted = await hashOf(content);
   await text(await putFile(daemon, scratch.join("f"), content), 204);
@@ -45,9 +42,7 @@ Deno.test("every chunk of a long transfer arrives as it was, up and down", async
   strictEqual(await hashOf(await new Blob(received).bytes()), wanted);
 });
 
-Deno.test("of uploads that race to one path each is whole, and one of them is there", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("of uploads that race to one path each is whole, and one of them is there", async ({ daemon, scratch }) => {
   const path = scratch.join("made/by/whom");
   const contents = [1, 2, 3, 4, 5, 6].map((byte) => new Uint8Array(2 * MIB + byte).fill(byte));
   let reading = true;
@@ -88,51 +83,7 @@ Deno.test("uploads that fail beside others never take the directory from them", 
   }
 });
 
-asRoot.test("100 downloads whose clients do not read hold up nobody and are let go", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
-  const path = scratch.join("large");
-  Deno.writeFileSync(path, new Uint8Array(64 * MIB));
-  const [rss, fds] = [daemon.rss(), daemon.fdCount()];
-  const connections = await Promise.all(Array.from({ length: 100 }, () => daemon.connect()));
-  for (const connection of connections) {
-    await connection.send(request("GET", fileUrl("file", path), [
-      ["Authorization", `Bearer ${daemon.token}`],
-    ]));
-    strictEqual((await connection.head()).status, 200);
-  }
-  const small = scratch.file("small", "content");
-  strictEqual(await text(await getFile(daemon, small, { start_line: "1" })), "content");
-  await text(await putFile(daemon, scratch.join("other"), "x"), 204);
-  await daemon.health();
-  ok(daemon.rss() - rss < 150 * MIB, `${(daemon.rss() - rss) / MIB} MiB more`);
-  for (const connection of connections) connection[Symbol.dispose]();
-  await eventually("every descriptor closed", () => daemon.fdCount() <= fds + 3);
-});
-
-Deno.test("60 clients that stop in mid-upload hold up nobody and cost little memory", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
-  const rss = daemon.rss();
-  const connections = await Promise.all(Array.from({ length: 60 }, () => daemon.connect()));
-  for (const [at, connection] of connections.entries()) {
-    await connection.send(request("PUT", fileUrl("file", scratch.join(`f${at}`)), [
-      ["Authorization", `Bearer ${daemon.token}`],
-      ["Content-Length", "1000000"],
-    ]));
-    await connection.send(new Uint8Array(1000));
-  }
-  await text(await putFile(daemon, scratch.join("other"), new Uint8Array(5 * MIB)), 204);
-  await text(await putTar(daemon, scratch.join("tree"), archive([{ name: "f" }])), 204);
-  const more = Math.round((daemon.rss() - rss) / MIB);
-  ok(more < 60, `${more} MiB more`);
-  for (const connection of connections) connection[Symbol.dispose]();
-  deepStrictEqual(names(scratch.path), ["other", "tree"]);
-});
-
-Deno.test("memory stays flat through half a gigabyte in each direction", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("memory stays flat through half a gigabyte in each direction", async ({ daemon, scratch }) => {
   const path = scratch.join("f");
   await text(await putFile(daemon, path, new Uint8Array(MIB)), 204);
   await (await getFile(daemon, path)).bytes();
@@ -157,25 +108,6 @@ Deno.test("memory stays flat through half a gigabyte in each direction", async (
   strictEqual(received, 512 * MIB);
   // What was sent must go at once: were it left to the collector, it would be more than this.
   ok(highest - idle < 40e6, `down: ${((highest - idle) / 1e6).toFixed(1)} MB above idle`);
-});
-
-Deno.test("SIGTERM in mid-transfer ends it, and an upload leaves nothing", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0" } });
-  Deno.writeFileSync(scratch.join("large"), new Uint8Array(64 * MIB));
-  using down = await daemon.connect();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
-  await down.send(request("GET", fileUrl("file", scratch.join("large")), [authorization]));
-  strictEqual((await down.head()).status, 200);
-  using up = await daemon.connect();
-  await up.send(request("PUT", fileUrl("file", scratch.join("a/b")), [
-    authorization,
-    ["Content-Length", "1000000"],
-  ]));
-  await up.send(new Uint8Array(300_000));
-  await eventually("the parent", () => names(scratch.path).includes("a"));
-  strictEqual(await daemon.stop(), 0);
-  deepStrictEqual(names(scratch.path), ["large"]);
 });
 
 Deno.test("a disk that is full: 500, the old file is whole, nothing is left", async () => {
@@ -278,9 +210,7 @@ Deno.test("a file that can be written on a file system that cannot is written in
   }
 });
 
-Deno.test("a tree that changes while it is packed gives an archive that can be read", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a tree that changes while it is packed gives an archive that can be read", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("t"));
   for (let at = 0; at < 400; at++) Deno.writeFileSync(scratch.join(`t/f${at}`), noise(300_000));
   let changing = true;

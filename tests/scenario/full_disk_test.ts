@@ -112,7 +112,7 @@ Deno.test("the reserve is looked at while a body arrives, whichever way it comes
       "as the first of a connection": async () => {
         using connection = await daemon.connect();
         const sent = connection.send(request("PUT", fileUrl(route, target), [
-          ["Authorization", `Bearer ${daemon.token}`],
+          daemon.authorization,
           ["Content-Length", String(body.length)],
         ])).then(() => connection.send(body)).catch(() => {});
         const { status, body: said } = await connection.response("PUT");

@@ -22,7 +22,7 @@ const CHUNKED = ["Transfer-Encoding", "chunked"] as const;
 
 type Header = readonly [name: string, value: string];
 
-const authorization = (daemon: Daemon): Header => ["Authorization", `Bearer ${daemon.token}`];
+const authorization = (daemon: Daemon): Header => daemon.authorization;
 
 /** One request on a connection of its own. */
 async function ask(

@@ -12,7 +12,7 @@ const MIB = 1024 * 1024;
 
 type Header = readonly [name: string, value: string];
 
-const authorization = (daemon: Daemon): Header => ["Authorization", `Bearer ${daemon.token}`];
+const authorization = (daemon: Daemon): Header => daemon.authorization;
 
 function startOf(daemon: Daemon, index: number): Uint8Array {
   const body = JSON.stringify({ exec_id: `slow${index}`, command: ["echo", `${index}`] });

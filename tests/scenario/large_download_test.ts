@@ -32,7 +32,7 @@ async function begun(
 ): Promise<readonly [RawConnection, RawHead]> {
   const connection = await daemon.connect();
   await connection.send(
-    request("GET", fileUrl(route, path), [["Authorization", `Bearer ${daemon.token}`]]),
+    request("GET", fileUrl(route, path), [daemon.authorization]),
   );
   const head = await connection.head();
   strictEqual(head.status, 200);

@@ -8,6 +8,7 @@ import { fileUrl, putFile } from "../support/files_client.ts";
 import { header, latin1, type RawConnection, request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
+import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 /** Sent before the client stops, and how much there is in all. */
@@ -25,7 +26,7 @@ async function begin(
   first = FIRST,
 ): Promise<void> {
   await connection.send(request("PUT", fileUrl("file", path), [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
     ["Content-Length", String(ALL)],
     ...headers,
   ]));
@@ -43,9 +44,7 @@ function same(path: string): void {
   strictEqual(Deno.statSync(path).size, ALL);
 }
 
-Deno.test("a large body that comes in pieces is whole, and its connection ends", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a large body that comes in pieces is whole, and its connection ends", async ({ daemon, scratch }) => {
   for (const headers of [[], [["Expect", "100-continue"]]] as const) {
     using connection = await daemon.connect();
     const path = scratch.join(`file${headers.length}`);
@@ -61,10 +60,7 @@ Deno.test("a large body that comes in pieces is whole, and its connection ends",
   }
 });
 
-Deno.test("a chunked body is not collected in memory, whatever its connection carried before", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
-  const authorization = ["Authorization", `Bearer ${daemon.token}`] as const;
+withDaemon.test("a chunked body is not collected in memory, whatever its connection carried before", async ({ daemon, scratch }) => {
   const target = fileUrl("file", scratch.join("file"));
   const start = JSON.stringify({ exec_id: "x".repeat(2000), command: ["true"] });
   const padded = start.padEnd(60_000);
@@ -78,14 +74,16 @@ Deno.test("a chunked body is not collected in memory, whatever its connection ca
   ];
   for (const [method, path, body, kept] of before) {
     using first = await daemon.connect();
-    await first.send(request(method, path, [authorization, ["Content-Length", `${body.length}`]]));
+    await first.send(
+      request(method, path, [daemon.authorization, ["Content-Length", `${body.length}`]]),
+    );
     await first.send(body);
     const said = header(await first.response(method), "connection");
     strictEqual(said, kept ? undefined : "close");
     using another = await daemon.connect();
     const connection = said === "close" ? another : first;
     const chunked = ["Transfer-Encoding", "chunked"] as const;
-    await connection.send(request("PUT", target, [authorization, chunked]));
+    await connection.send(request("PUT", target, [daemon.authorization, chunked]));
     for (let sent = 0; sent < 64; sent++) await connection.send(chunks);
     await connection.send("0\r\n\r\n");
     strictEqual((await connection.response("PUT")).status, 204);
@@ -94,9 +92,7 @@ Deno.test("a chunked body is not collected in memory, whatever its connection ca
   }
 });
 
-Deno.test("a large body by HTTP/2 is whole", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a large body by HTTP/2 is whole", async ({ daemon, scratch }) => {
   const session = http2.connect(daemon.url);
   for (const expect of [{}, { expect: "100-continue" }]) {
     const answered = Promise.withResolvers<unknown>();
@@ -117,30 +113,7 @@ Deno.test("a large body by HTTP/2 is whole", async () => {
   session.destroy();
 });
 
-Deno.test("a large body is not collected in memory", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
-  const connections = await Promise.all(Array.from({ length: 5 }, () => daemon.connect()));
-  const last = connections.at(-1);
-  const before = peakMib(daemon);
-  for (const [at, connection] of connections.entries()) {
-    // Those before the last one stop, and have all the large buffers.
-    const sent = connection === last ? 128 : 2;
-    await connection.send(request("PUT", fileUrl("file", scratch.join(`file${at}`)), [
-      ["Authorization", `Bearer ${daemon.token}`],
-      ["Content-Length", String(128 * MIB)],
-    ]));
-    for (let piece = 0; piece < sent; piece++) await connection.send(CONTENT.subarray(0, MIB));
-  }
-  strictEqual((await last?.response("PUT"))?.status, 204);
-  const more = peakMib(daemon) - before;
-  ok(more < 40, `${more} MiB more`);
-  for (const connection of connections) connection[Symbol.dispose]();
-});
-
-asRoot.test("clients that stop in mid-body hold up nobody, and leave nothing when they are gone", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemonAsRoot.test("clients that stop in mid-body hold up nobody, and leave nothing when they are gone", async ({ daemon, scratch }) => {
   const fds = daemon.fdCount();
   const stalled = await Promise.all(Array.from({ length: 40 }, () => daemon.connect()));
   for (const [at, connection] of stalled.entries()) {
@@ -200,9 +173,7 @@ Deno.test("a disk that fills in mid-body is answered while the client still send
   strictEqual([...Deno.readDirSync(disk.path)].length, 0);
 });
 
-Deno.test("a request sent behind a large body is not taken for a part of it", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped();
+withDaemon.test("a request sent behind a large body is not taken for a part of it", async ({ daemon, scratch }) => {
   using connection = await daemon.connect();
   const path = scratch.join("file");
   await begin(daemon, connection, path, [], ALL);

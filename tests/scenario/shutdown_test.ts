@@ -78,7 +78,7 @@ withDaemon.test("SIGTERM drains: a request in flight is answered, and its connec
   const whole = request(
     "POST",
     execPath(id, "stdin"),
-    [["Authorization", `Bearer ${daemon.token}`]],
+    [daemon.authorization],
     body,
   );
   // All but the last byte of the body: the request is in flight until the test says so.
@@ -102,7 +102,7 @@ Deno.test("a request that never ends is drained for GUESTD_DRAIN_SECS at most", 
   using connection = await daemon.connect();
   await connection.send(
     request("POST", "/v1/exec/start", [
-      ["Authorization", `Bearer ${daemon.token}`],
+      daemon.authorization,
       ["Content-Length", "100"],
     ]),
   );

@@ -44,7 +44,7 @@ Deno.test("a tree that cannot be read on in mid-stream ends its connection", asy
   scratch.file("t/b", "secret");
   using connection = await daemon.connect();
   await connection.send(request("GET", fileUrl("tar", scratch.join("t")), [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
   ]));
   const head = await connection.head();
   strictEqual(head.status, 200);

@@ -156,7 +156,7 @@ withDaemon.test("a connection that has served requests before is upgraded like a
     strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
   }
   await connection.send(request("GET", `/v1/tcp?port=${guest.port}`, [
-    ["Authorization", `Bearer ${daemon.token}`],
+    daemon.authorization,
     ["Connection", "Upgrade"],
     ["Upgrade", "websocket"],
     ["Sec-WebSocket-Key", SAMPLE_KEY],
