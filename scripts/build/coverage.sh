@@ -1,6 +1,6 @@
 # coverage: which lines of src and of native/src the tests execute, in the tests' own process and in the daemons that
 # they start. coverage --one start|upload: which files one request takes, beyond what an idle daemon executes.
-source "$root/scripts/build/setup.sh"
+source "$root/scripts/build/test.sh"
 
 covered=$tools/coverage
 covered_target=$root/target/coverage
@@ -72,8 +72,9 @@ all_coverage() {
   cargo_covered test --release --no-fail-fast || true
   mapfile -t binaries < <(cargo_covered test --release --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
-  GUESTD_TEST_LAUNCHER=$covered_launcher "$deno" test --frozen --allow-all --coverage="$covered/tests" \
-    --coverage-raw-data-only tests/unit tests/support tests/contract tests/property tests/scenario tests/alone "$@" || true
+  export GUESTD_TEST_LAUNCHER=$covered_launcher
+  shared_tests --coverage="$covered/tests" --coverage-raw-data-only || true
+  deno_tests --coverage="$covered/tests" --coverage-raw-data-only tests/alone || true
   { daemon_lines; rust_lines cargo "${binaries[@]}"; "$deno" coverage --quiet --lcov "$covered/tests"; } >"$covered/lines.lcov"
   lines_of total "$covered/lines.lcov"
 }
@@ -129,6 +130,6 @@ command_coverage() {
       lines_of beyond "$covered/idle.lcov" "$covered/$2.lcov"
       ;;
     --one*) die "one request is 'start' or 'upload'" ;;
-    *) build_covered; all_coverage "$@" ;;
+    *) build_covered; all_coverage ;;
   esac
 }

@@ -36,7 +36,7 @@ cargo_tests() { "$cargo" test --locked --quiet --no-fail-fast --target-dir targe
 
 # Files that share the machine, several at a time.
 shared_tests() {
-  DENO_JOBS=$jobs deno_tests --parallel tests/unit tests/support tests/contract tests/property tests/scenario
+  DENO_JOBS=$jobs deno_tests --parallel "$@" tests/unit tests/support tests/contract tests/property tests/scenario
 }
 
 quick_suites() {
