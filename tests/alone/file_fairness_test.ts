@@ -3,7 +3,7 @@ import { text } from "../support/answers.ts";
 import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, getFile, getTar, putFile } from "../support/files_client.ts";
+import { fileUrl, getFile, getTar, stored } from "../support/files_client.ts";
 import { FrozenDisk } from "../support/frozen_disk.ts";
 import { type RawConnection, request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
@@ -61,7 +61,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
   if (disk === undefined) return console.log("skipped: no disk can be mounted and frozen here");
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
-  await text(await putFile(daemon, scratch.join("first"), new Uint8Array(5 * MIB)), 204);
+  await stored(daemon, scratch.join("first"), new Uint8Array(5 * MIB));
   const idle = daemon.rss();
   // All of these begin to write, and only then it hangs.
   const connections: RawConnection[] = [];
@@ -86,7 +86,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
       ["Content-Length", "9"],
     ], "123456789"),
   );
-  await text(await putFile(daemon, scratch.join("other"), new Uint8Array(20 * MIB)), 204);
+  await stored(daemon, scratch.join("other"), new Uint8Array(20 * MIB));
   const more = (daemon.rss() - idle) / MIB;
   ok(more < 150, `${more.toFixed(0)} MiB more for 60 uploads`);
   const fds = daemon.fdCount();
@@ -94,7 +94,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
   await Promise.all(sending);
   // What waited for a thread is dropped; only what is inside the kernel has to wait.
   await eventually("the others dropped", () => daemon.fdCount() <= fds - MANY);
-  await text(await putFile(daemon, scratch.join("again"), "x"), 204);
+  await stored(daemon, scratch.join("again"), "x");
   disk.thaw();
   await eventually("nothing of them left", () => {
     const names = [...Deno.readDirSync(disk.path)].map(({ name }) => name);

@@ -89,9 +89,3 @@ withQuick.test("a kill whose caller leaves goes on", async ({ daemon }) => {
   await gone(...pids);
   strictEqual((await daemon.outcome(id)).signal, 9);
 });
-
-withQuick.test("a stopped child is killed too", async ({ daemon }) => {
-  const id = await ready(daemon, "echo ready; kill -STOP $$");
-  strictEqual((await daemon.kill(id)).killed, true);
-  strictEqual(typeof (await daemon.outcome(id)).signal, "number");
-});

@@ -2,7 +2,7 @@ import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, pieces, putFile } from "../support/files_client.ts";
+import { fileUrl, pieces, putFile, stored } from "../support/files_client.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withDaemon } from "../support/with_daemon.ts";
@@ -24,7 +24,7 @@ withDaemon.test("a body becomes the file, declared or chunked, of any size", asy
     strictEqual(await text(await putFile(daemon, path, content), 204), "");
     deepStrictEqual(Deno.readFileSync(path), content);
     Deno.removeSync(path);
-    await text(await putFile(daemon, path, pieces(content.slice(0, 7), content.slice(7))), 204);
+    await stored(daemon, path, pieces(content.slice(0, 7), content.slice(7)));
     deepStrictEqual(Deno.readFileSync(path), content);
   }
   deepStrictEqual(names(scratch.path), ["target"]);
@@ -35,7 +35,7 @@ Deno.test("parents are made 0755 and a new file 0644, whatever the umask; a mode
   const through = ["sh", "-c", 'umask 077; exec "$@"', "sh"];
   await using daemon = await Daemon.bootstrapped({ through });
   const path = scratch.join("a/b/file");
-  await text(await putFile(daemon, path, "x"), 204);
+  await stored(daemon, path, "x");
   deepStrictEqual(
     [scratch.join("a"), scratch.join("a/b"), path].map(modeOf),
     [0o755, 0o755, 0o644],
@@ -43,7 +43,7 @@ Deno.test("parents are made 0755 and a new file 0644, whatever the umask; a mode
   for (
     const [mode, bits] of [["0600", 0o600], ["777", 0o777], ["0o4711", 0o4711], ["0", 0]] as const
   ) {
-    await text(await putFile(daemon, path, "y", { mode }), 204);
+    await stored(daemon, path, "y", { mode });
     strictEqual(modeOf(path), bits, mode);
   }
 });
@@ -53,7 +53,7 @@ withDaemon.test("an existing file keeps its mode and its owner", async ({ daemon
   const root = Deno.uid() === 0;
   if (root) Deno.chownSync(path, 1234, 5678);
   Deno.chmodSync(path, 0o2750);
-  await text(await putFile(daemon, path, "after"), 204);
+  await stored(daemon, path, "after");
   const { mode, uid, gid } = Deno.statSync(path);
   strictEqual((mode ?? 0) & 0o7777, 0o2750);
   if (root) deepStrictEqual([uid, gid], [1234, 5678]);
@@ -85,8 +85,8 @@ Deno.test("a body above max_body_bytes is 413, declared and on the wire, and lea
   }
   deepStrictEqual(names(scratch.path), ["kept"]);
   strictEqual(Deno.readTextFileSync(kept), "before");
-  await text(await putFile(daemon, fresh, new Uint8Array(1_000_000)), 204);
-  await text(await putFile(daemon, kept, pieces(new Uint8Array(1_000_000))), 204);
+  await stored(daemon, fresh, new Uint8Array(1_000_000));
+  await stored(daemon, kept, pieces(new Uint8Array(1_000_000)));
 });
 
 withDaemon.test("a chunked body comes whole, wherever its chunks end", async ({ daemon, scratch }) => {
@@ -181,10 +181,10 @@ Deno.test("a symlink leads to what is written, also one that leads to nothing ye
   Deno.symlinkSync("../real", scratch.join("links/one"));
   Deno.symlinkSync("one", scratch.join("links/two"));
   Deno.symlinkSync("../made/there", scratch.join("links/dangling"));
-  await text(await putFile(daemon, scratch.join("links/two"), "after"), 204);
+  await stored(daemon, scratch.join("links/two"), "after");
   strictEqual(Deno.readTextFileSync(real), "after");
   strictEqual(Deno.lstatSync(scratch.join("links/one")).isSymlink, true);
-  await text(await putFile(daemon, "links/dangling", "new"), 204);
+  await stored(daemon, "links/dangling", "new");
   strictEqual(Deno.readTextFileSync(scratch.join("made/there")), "new");
   strictEqual(Deno.lstatSync(scratch.join("links/dangling")).isSymlink, true);
 });
@@ -199,14 +199,14 @@ Deno.test("where the directory takes no new file the target is written in place"
   Deno.chmodSync(scratch.join("closed"), 0o555);
   const through = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
   await using daemon = await Daemon.bootstrapped({ through });
-  await text(await putFile(daemon, path, "short"), 204);
+  await stored(daemon, path, "short");
   strictEqual(Deno.readTextFileSync(path), "short");
-  await text(await putFile(daemon, path, new Uint8Array(3 * MIB)), 204);
+  await stored(daemon, path, new Uint8Array(3 * MIB));
   strictEqual(Deno.statSync(path).size, 3 * MIB);
   // A mode that it may not give is found out before the content is touched.
   match(await plain(await putFile(daemon, path, "x", { mode: "600" }), 500), /mode .*EPERM/);
   strictEqual(Deno.statSync(path).size, 3 * MIB);
-  await text(await putFile(daemon, own, "x", { mode: "6711" }), 204);
+  await stored(daemon, own, "x", { mode: "6711" });
   strictEqual((Deno.statSync(own).mode ?? 0) & 0o7777, 0o6711);
   await plain(await putFile(daemon, scratch.join("closed/new"), "x"), 500);
   deepStrictEqual(names(scratch.join("closed")), ["file", "own"]);

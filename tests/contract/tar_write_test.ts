@@ -2,7 +2,7 @@ import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, pieces, putTar } from "../support/files_client.ts";
+import { extracted, fileUrl, pieces, putTar } from "../support/files_client.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive, concat, extended, member, type MemberSpec } from "../support/tar_archive.ts";
@@ -45,7 +45,7 @@ Deno.test("the root, its parents and directories that no member names are 0755, 
   const through = ["sh", "-c", 'umask 077; exec "$@"', "sh"];
   await using daemon = await Daemon.bootstrapped({ through });
   const body = archive([{ name: "a/b/f", mode: 0o666 }, { name: "d/", type: "5", mode: 0o777 }]);
-  await text(await putTar(daemon, scratch.join("above/root"), body), 204);
+  await extracted(daemon, scratch.join("above/root"), body);
   const mode = (name: string): string =>
     ((Deno.statSync(scratch.join(`above/${name}`)).mode ?? 0) & 0o7777).toString(8);
   deepStrictEqual(
@@ -58,12 +58,12 @@ withDaemon.test("one zero block ends an archive as two do, and what follows is i
   const file = member({ name: "file", content: "x" });
   for (const zeros of [1, 2, 19]) {
     const root = scratch.join(`of${zeros}`);
-    await text(await putTar(daemon, root, archive([file], zeros)), 204);
+    await extracted(daemon, root, archive([file], zeros));
     deepStrictEqual(names(root), ["file"]);
   }
   const more = concat([archive([file], 1), new TextEncoder().encode("garbage")]);
-  await text(await putTar(daemon, scratch.join("more"), more), 204);
-  await text(await putTar(daemon, scratch.join("empty"), archive([])), 204);
+  await extracted(daemon, scratch.join("more"), more);
+  await extracted(daemon, scratch.join("empty"), archive([]));
   deepStrictEqual(names(scratch.join("empty")), []);
 });
 
@@ -93,7 +93,7 @@ withDaemon.test("an archive cut anywhere before its end is 400 and leaves nothin
     }
   }
   deepStrictEqual(names(scratch.path), []);
-  await text(await putTar(daemon, scratch.join("root"), concat([whole, new Uint8Array(512)])), 204);
+  await extracted(daemon, scratch.join("root"), concat([whole, new Uint8Array(512)]));
 });
 
 Deno.test("the path must be absolute; mode is ignored", async () => {
@@ -102,7 +102,7 @@ Deno.test("the path must be absolute; mode is ignored", async () => {
   const body = archive([{ name: "f" }]);
   match(await plain(await putTar(daemon, "relative", body), 400), /absolute/);
   match(await plain(await putTar(daemon, "", body), 400), /path/);
-  await text(await putTar(daemon, scratch.join("root"), body, { mode: "nonsense" }), 204);
+  await extracted(daemon, scratch.join("root"), body, { mode: "nonsense" });
   deepStrictEqual(names(scratch.path), ["root"]);
 });
 
@@ -116,7 +116,7 @@ Deno.test("limits: as many members and bytes as allowed, one more is 413, also o
   await using daemon = await Daemon.bootstrapped({ env });
   const root = scratch.join("root");
   const small = (name: string): MemberSpec => ({ name, content: "x".repeat(300) });
-  await text(await putTar(daemon, root, archive(["a", "b", "c"].map(small))), 204);
+  await extracted(daemon, root, archive(["a", "b", "c"].map(small)));
   Deno.removeSync(root, { recursive: true });
   match(
     await plain(await putTar(daemon, root, archive(["a", "b", "c", "d"].map(small))), 413),
@@ -138,7 +138,7 @@ withDaemon.test("100,001 members are 413 and 100,000 are extracted", async ({ da
   );
   match(await plain(await putTar(daemon, root, archive(members)), 413), /100000 members/);
   deepStrictEqual(names(scratch.path), []);
-  await text(await putTar(daemon, root, archive(members.slice(1))), 204);
+  await extracted(daemon, root, archive(members.slice(1)));
   strictEqual(names(`${root}/d7`).length, 1000);
 });
 
@@ -193,7 +193,7 @@ withDaemonAsRoot.test("what is on disk: replaced, merged, followed beneath the r
     { name: "out/new", content: "inside now" },
     { name: "h", type: "1", link: "dir/kept" },
   ]);
-  await text(await putTar(daemon, root, body), 204);
+  await extracted(daemon, root, body);
   strictEqual(Deno.readTextFileSync(`${root}/file`), "new");
   strictEqual(Deno.readTextFileSync(`${root}/link`), "mine");
   strictEqual(Deno.readTextFileSync(scratch.join("outside/victim")), "untouched");
@@ -206,21 +206,18 @@ withDaemonAsRoot.test("what is on disk: replaced, merged, followed beneath the r
 
 withDaemon.test("a member that comes twice: the later one counts", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
-  await text(
-    await putTar(
-      daemon,
-      root,
-      archive([
-        { name: "d/", type: "5", mode: 0o700 },
-        { name: "f", content: "one" },
-        { name: "h", type: "1", link: "f" },
-        { name: "f", content: "two" },
-        { name: "l", type: "2", link: "f" },
-        { name: "l", type: "2", link: "h" },
-        { name: "d/", type: "5", mode: 0o711 },
-      ]),
-    ),
-    204,
+  await extracted(
+    daemon,
+    root,
+    archive([
+      { name: "d/", type: "5", mode: 0o700 },
+      { name: "f", content: "one" },
+      { name: "h", type: "1", link: "f" },
+      { name: "f", content: "two" },
+      { name: "l", type: "2", link: "f" },
+      { name: "l", type: "2", link: "h" },
+      { name: "d/", type: "5", mode: 0o711 },
+    ]),
   );
   strictEqual(Deno.readTextFileSync(`${root}/f`), "two");
   strictEqual(Deno.readTextFileSync(`${root}/l`), "one");
@@ -235,13 +232,13 @@ withDaemon.test("a root that is no directory is 500, one that is a symlink is fo
   await plain(await putTar(daemon, `${file}/below`, body), 500);
   Deno.mkdirSync(scratch.join("dir"));
   Deno.symlinkSync("dir", scratch.join("link"));
-  await text(await putTar(daemon, scratch.join("link"), body), 204);
+  await extracted(daemon, scratch.join("link"), body);
   deepStrictEqual(names(scratch.join("dir")), ["f"]);
   Deno.symlinkSync("nowhere", scratch.join("dangling"));
   for (const path of ["dangling", "dangling/root", "dangling/above/root"]) {
     await plain(await putTar(daemon, scratch.join(path), body), 500);
   }
-  await text(await putTar(daemon, scratch.join("made/root/."), body), 204);
+  await extracted(daemon, scratch.join("made/root/."), body);
   deepStrictEqual(names(scratch.path), ["dangling", "dir", "file", "link", "made"]);
   deepStrictEqual(names(scratch.join("made/root")), ["f"]);
 });
@@ -250,24 +247,21 @@ withDaemon.test("long names, odd bytes and names of 4,096 bytes are extracted", 
   const root = scratch.join("root");
   const deep = `${"x".repeat(254)}/`.repeat(16) + "y".repeat(16);
   strictEqual(deep.length, 4096);
-  await text(
-    await putTar(
-      daemon,
-      root,
-      archive([
-        extended({ path: "p".repeat(200), mtime: "-1.5" }, { name: "short", content: "pax" }),
-        { name: "././@LongLink", type: "L", content: `${"g".repeat(201)}\0` },
-        { name: "cut", content: "gnu" },
-        { name: "././@LongLink", type: "K", content: `${"t".repeat(300)}\0` },
-        { name: "far", type: "2", link: "cut" },
-        { name: Uint8Array.of(0xff, 0xfe, 10, 13), content: "bytes" },
-      ]),
-    ),
-    204,
+  await extracted(
+    daemon,
+    root,
+    archive([
+      extended({ path: "p".repeat(200), mtime: "-1.5" }, { name: "short", content: "pax" }),
+      { name: "././@LongLink", type: "L", content: `${"g".repeat(201)}\0` },
+      { name: "cut", content: "gnu" },
+      { name: "././@LongLink", type: "K", content: `${"t".repeat(300)}\0` },
+      { name: "far", type: "2", link: "cut" },
+      { name: Uint8Array.of(0xff, 0xfe, 10, 13), content: "bytes" },
+    ]),
   );
   const far = scratch.join("far");
   const body = archive([extended({ path: deep }, { name: "n", content: "deep" })]);
-  await text(await putTar(daemon, far, body), 204);
+  await extracted(daemon, far, body);
   strictEqual(Deno.readTextFileSync(`${root}/${"p".repeat(200)}`), "pax");
   strictEqual(Deno.statSync(`${root}/${"p".repeat(200)}`).mtime?.getTime(), -1500);
   strictEqual(Deno.readTextFileSync(`${root}/${"g".repeat(201)}`), "gnu");

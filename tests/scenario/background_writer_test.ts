@@ -3,7 +3,6 @@ import { eventually } from "../support/await_event.ts";
 import { BACKGROUND_HOLDS_PIPES } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { isLive, processStat } from "../support/proc.ts";
-import { Scratch } from "../support/scratch.ts";
 import { withOptions } from "../support/with_daemon.ts";
 
 const SHORT = { env: { GUESTD_OUTPUT_LINGER_SECS: "0.3" } };
@@ -47,27 +46,6 @@ Deno.test("what is written within the linger belongs to the output", async () =>
   strictEqual((await stream.rest()).text(), "late\n");
   const { stdout, writers_may_be_alive } = await daemon.poll(id);
   deepStrictEqual([stdout, writers_may_be_alive], ["early\nlate\n", false]);
-});
-
-Deno.test("after the linger a backgrounded server writes on and never gets SIGPIPE", async () => {
-  using scratch = new Scratch();
-  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "0" } });
-  // More than any pipe holds, then a sign of life in a file.
-  const script = `exec 3<&0; (head -c1 <&3 >/dev/null; head -c 3000000 /dev/zero && ` +
-    `echo survived > ${scratch.join("sign")}; exec sleep infinity) & echo $!`;
-  const id = await daemon.exec(script, { stdin: true });
-  const { stdout, writers_may_be_alive } = await daemon.outcome(id);
-  strictEqual(writers_may_be_alive, true);
-  await daemon.ack(id);
-  await daemon.stdin(id, "x");
-  await eventually("the sign", () => {
-    try {
-      return Deno.readTextFileSync(scratch.join("sign")) === "survived\n";
-    } catch {
-      return false;
-    }
-  });
-  strictEqual(isLive(Number(stdout)), true);
 });
 
 Deno.test("what is written after the outcome was published changes nothing of it", async () => {

@@ -14,10 +14,6 @@ async function status(daemon: Daemon, fields: RegExp): Promise<string[]> {
 const NONE = "0000000000000000";
 const CLEAN = [`SigPnd: ${NONE}`, `SigBlk: ${NONE}`, `SigIgn: ${NONE}`, `SigCgt: ${NONE}`];
 
-withDaemon.test("a child has default dispositions and an empty mask", async ({ daemon }) => {
-  deepStrictEqual(await status(daemon, /^Sig(Pnd|Blk|Ign|Cgt):/), CLEAN);
-});
-
 Deno.test("a child has them also where the daemon itself was started with signals ignored", async () => {
   await using daemon = await Daemon.bootstrapped({
     through: ["sh", "-c", 'trap "" HUP PIPE QUIT USR1 USR2 CHLD TTIN TTOU; exec "$@"', "sh"],
@@ -42,14 +38,6 @@ withDaemon.test("a child has the descriptors 0, 1 and 2 and no other, however ma
     strictEqual((await daemon.outcome(id)).stdout, "0\n1\n2\n");
   }
   for (const stream of streams) await stream[Symbol.asyncDispose]();
-});
-
-withDaemon.test("a child is the leader of a session and group of its own, without a terminal", async ({ daemon }) => {
-  const id = await daemon.exec(["cat", "/proc/self/stat"]);
-  const { stdout } = await daemon.outcome(id);
-  const [pid, , , ppid, pgid, session, tty] = stdout.split(" ");
-  deepStrictEqual([ppid, pgid, session, tty], [String(daemon.pid), pid, pid, "0"]);
-  strictEqual((await daemon.group(id)).pgid, Number(pid));
 });
 
 Deno.test("a child's umask, niceness and dumpability are the daemon's own start's", async () => {

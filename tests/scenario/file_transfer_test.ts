@@ -1,8 +1,8 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
-import { plain, text } from "../support/answers.ts";
+import { plain } from "../support/answers.ts";
 import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { getFile, getTar, pieces, putFile, putTar } from "../support/files_client.ts";
+import { getFile, getTar, pieces, putFile, putTar, stored } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive } from "../support/tar_archive.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
@@ -30,7 +30,7 @@ function noise(size: number): Uint8Array<ArrayBuffer> {
 withDaemon.test("every chunk of a long transfer arrives as it was, up and down", async ({ daemon, scratch }) => {
   const content = noise(48 * MIB + 12_345);
   const wanted = await hashOf(content);
-  await text(await putFile(daemon, scratch.join("f"), content), 204);
+  await stored(daemon, scratch.join("f"), content);
   strictEqual(await hashOf(Deno.readFileSync(scratch.join("f"))), wanted);
   // Slowly at first, so that every buffer between the disk and the peer is full.
   const response = await getFile(daemon, scratch.join("f"));
@@ -85,7 +85,7 @@ Deno.test("uploads that fail beside others never take the directory from them", 
 
 withDaemon.test("memory stays flat through half a gigabyte in each direction", async ({ daemon, scratch }) => {
   const path = scratch.join("f");
-  await text(await putFile(daemon, path, new Uint8Array(MIB)), 204);
+  await stored(daemon, path, new Uint8Array(MIB));
   await (await getFile(daemon, path)).bytes();
   const idle = daemon.rss();
   const chunk = new Uint8Array(4 * MIB).fill(1);
@@ -96,7 +96,7 @@ withDaemon.test("memory stays flat through half a gigabyte in each direction", a
       yield chunk;
     }
   })());
-  await text(await putFile(daemon, path, body), 204);
+  await stored(daemon, path, body);
   ok(highest - idle < 60e6, `up: ${((highest - idle) / 1e6).toFixed(1)} MB above idle`);
   highest = 0;
   const response = await getFile(daemon, path);
@@ -123,7 +123,7 @@ Deno.test("a disk that is full: 500, the old file is whole, nothing is left", as
   );
   strictEqual(Deno.readTextFileSync(old), "before");
   deepStrictEqual(names(disk.path), ["old"]);
-  await text(await putFile(daemon, old, new Uint8Array(3 * MIB)), 204);
+  await stored(daemon, old, new Uint8Array(3 * MIB));
 });
 
 Deno.test("a disk that fills while a tree is extracted: 500 names the first member missing", async () => {
@@ -152,7 +152,7 @@ Deno.test("the reserve: checked before a write and every 8 MiB in it; what fails
   const env = { GUESTD_DISK_RESERVE_BYTES: String(12 * MIB) };
   await using daemon = await Daemon.bootstrapped({ env });
   const kept = disk.join("kept");
-  await text(await putFile(daemon, kept, new Uint8Array(MIB)), 204);
+  await stored(daemon, kept, new Uint8Array(MIB));
   for (const path of [kept, disk.join("a/new")]) {
     const line = await plain(await putFile(daemon, path, new Uint8Array(30 * MIB)), 507);
     match(line, /^Cannot write: [0-9]+ bytes are available and 12582912 are kept in reserve$/);
@@ -165,7 +165,7 @@ Deno.test("the reserve: checked before a write and every 8 MiB in it; what fails
   );
   match(await plain(await putTar(daemon, disk.join("root"), tree), 507), /12582912/);
   deepStrictEqual(names(disk.path), ["kept"]);
-  await text(await putFile(daemon, disk.join("filler"), new Uint8Array(19 * MIB)), 204);
+  await stored(daemon, disk.join("filler"), new Uint8Array(19 * MIB));
   Deno.writeFileSync(disk.join("more"), new Uint8Array(MIB));
   await plain(await putFile(daemon, disk.join("late"), "x"), 507);
 });
@@ -177,7 +177,7 @@ Deno.test("a file that is mounted over is written in place", async () => {
   Deno.writeTextFileSync(disk.join("source"), "a longer content than the new one");
   Deno.writeTextFileSync(disk.join("target"), "covered");
   using _bound = disk.bind("source", "target");
-  await text(await putFile(daemon, disk.join("target"), "new", { mode: "600" }), 204);
+  await stored(daemon, disk.join("target"), "new", { mode: "600" });
   strictEqual(Deno.readTextFileSync(disk.join("source")), "new");
   strictEqual((Deno.statSync(disk.join("source")).mode ?? 0) & 0o777, 0o600);
   deepStrictEqual(names(disk.path), ["source", "target"]);
@@ -205,7 +205,7 @@ Deno.test("a file that can be written on a file system that cannot is written in
   using _bound = source.bindOver("file", disk.join("target"));
   disk.remountReadOnly();
   for (const body of ["new", new Uint8Array(3 * MIB)]) {
-    await text(await putFile(daemon, disk.join("target"), body), 204);
+    await stored(daemon, disk.join("target"), body);
     strictEqual(Deno.statSync(source.join("file")).size, body.length);
   }
 });

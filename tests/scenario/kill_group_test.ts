@@ -1,12 +1,8 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
-import {
-  IGNORE_TERM,
-  ORPHANED_STUBBORN_GRANDCHILD,
-  STUBBORN_GRANDCHILD,
-} from "../support/child_scripts.ts";
+import { ORPHANED_STUBBORN_GRANDCHILD, STUBBORN_GRANDCHILD } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
-import { childrenOf, gone, isLive, processes, processStat } from "../support/proc.ts";
+import { gone, isLive, processes, processStat } from "../support/proc.ts";
 import { withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2", GUESTD_OUTPUT_LINGER_SECS: "0.1" } };
@@ -68,15 +64,6 @@ Deno.test("the escalation goes on after the leader's exit was published", async 
   await gone(...pids);
 });
 
-withQuick.test("a deep tree of processes is gone with one kill", async ({ daemon }) => {
-  const nest = (depth: number): string =>
-    depth === 0 ? "exec sleep infinity" : `(${nest(depth - 1)}) & (${nest(depth - 1)}) & wait`;
-  const id = await daemon.exec(nest(4));
-  const pids = await members(daemon, id, 31);
-  strictEqual((await daemon.kill(id)).killed, true);
-  await gone(...pids);
-});
-
 withQuick.test("a group that keeps forking is ended by one kill", async ({ daemon }) => {
   // A chain, never more than a few at once: each link starts the next and ends.
   const script = "trap '' TERM; echo ready; while :; do (:); done";
@@ -91,17 +78,6 @@ withQuick.test("a group that keeps forking is ended by one kill", async ({ daemo
   );
 });
 
-withQuick.test("a group's number stays the leader's while somebody lives in it: its zombie is kept", async ({ daemon }) => {
-  const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & exit 0");
-  await daemon.outcome(id);
-  const { pgid } = await daemon.group(id);
-  strictEqual(processStat(pgid ?? 0)?.state, "Z");
-  await daemon.ack(id);
-  strictEqual(processStat(pgid ?? 0)?.state, "Z");
-  await daemon.kill(id);
-  await eventually("the leader's end", () => processStat(pgid ?? 0) === undefined);
-});
-
 withQuick.test("a group that is empty gives its number back, and no kill signals it any more", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.outcome(id);
@@ -109,18 +85,6 @@ withQuick.test("a group that is empty gives its number back, and no kill signals
   await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
   strictEqual((await daemon.kill(id)).killed, false);
   deepStrictEqual((await daemon.group(id)).pgid, pgid);
-});
-
-withQuick.test("killing one of many groups leaves the others alone", async ({ daemon }) => {
-  const ids = await Promise.all(Array.from({ length: 10 }, () => daemon.exec(IGNORE_TERM)));
-  const [first = "", ...others] = ids;
-  strictEqual((await daemon.kill(first)).killed, true);
-  for (const id of others) strictEqual((await daemon.group(id)).pids.length, 1);
-  await Promise.all(others.map((id) => daemon.kill(id)));
-  await eventually(
-    "no child left",
-    () => childrenOf(daemon.pid).every(({ state }) => state === "Z"),
-  );
 });
 
 withQuick.test("reap_group_on_exit ends what a command left behind, with SIGTERM, then SIGKILL", async ({ daemon }) => {

@@ -1,10 +1,9 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import http2 from "node:http2";
-import { text } from "../support/answers.ts";
 import { asRoot } from "../support/as_root.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, putFile } from "../support/files_client.ts";
+import { fileUrl, stored } from "../support/files_client.ts";
 import { header, latin1, type RawConnection, request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
@@ -119,7 +118,7 @@ withDaemonAsRoot.test("clients that stop in mid-body hold up nobody, and leave n
   for (const [at, connection] of stalled.entries()) {
     await begin(daemon, connection, scratch.join(`stalled${at}`));
   }
-  await text(await putFile(daemon, scratch.join("other"), CONTENT), 204);
+  await stored(daemon, scratch.join("other"), CONTENT);
   same(scratch.join("other"));
   for (const [at, connection] of stalled.entries()) {
     // Some say that they have nothing more, the others are gone.

@@ -1,7 +1,7 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { childrenOf, isLive, processStat } from "../support/proc.ts";
+import { childrenOf, processStat } from "../support/proc.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 /** Starts a grandchild in a session of its own whose parent is gone; gives its pid. */
@@ -15,14 +15,6 @@ async function daemonize(daemon: Daemon, body: string): Promise<number> {
   });
   return pid;
 }
-
-withDaemon.test("a double-forked grandchild becomes the daemon's and leaves no zombie when it ends", async ({ daemon }) => {
-  const pid = await daemonize(daemon, "exec sleep infinity");
-  strictEqual(isLive(pid), true);
-  Deno.kill(pid, "SIGKILL");
-  await eventually("it to be reaped", () => processStat(pid) === undefined);
-  strictEqual((await daemon.health()).version, daemon.document.daemon_version);
-});
 
 withDaemon.test("a hundred orphans that end at once are all reaped", async ({ daemon }) => {
   const script =

@@ -20,14 +20,6 @@ withKeepalive.test("a quiet command's stream is kept alive by comments, each an 
   ok(took >= 550 && took < 4000, `${took} ms`);
 });
 
-withKeepalive.test("a keepalive on the wire is a colon and a blank line", async ({ daemon }) => {
-  const id = await daemon.exec(["cat"], { stdin: true });
-  using connection = await attach(daemon, id);
-  const body = connection.body(await connection.head());
-  const { value } = await body.next();
-  strictEqual(new TextDecoder().decode(value as Uint8Array), ":\n\n");
-});
-
 Deno.test("output resets the keepalive: none comes while there are events", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SSE_KEEPALIVE_SECS: "1" } });
   const id = await daemon.exec(ECHO_LINES, { stdin: true });

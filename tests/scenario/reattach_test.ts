@@ -1,5 +1,4 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import { ECHO_LINES } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { type ExecEvent, StreamRest } from "../support/sse.ts";
 import { withDaemon } from "../support/with_daemon.ts";
@@ -81,31 +80,9 @@ withDaemon.test("the window that is replayed is exactly stream_replay_bytes, in 
   strictEqual(rest.contiguous(BigInt(total - MIB)), BigInt(total));
 });
 
-Deno.test("a window of another size is kept to the byte", async () => {
-  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_STREAM_REPLAY_BYTES: "10" } });
-  const id = await daemon.exec("echo 0123456789abcde");
-  await daemon.outcome(id);
-  const rest = await daemon.follow(id);
-  deepStrictEqual(rest.gaps, [{ event: "gap", from: 0n, to: 6n }]);
-  strictEqual(rest.text(), "6789abcde\n");
-  strictEqual(rest.contiguous(), 16n);
-});
-
 withDaemon.test("bytes that are no UTF-8 arrive on the stream as they were written", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   const bytes = Uint8Array.from({ length: 65_536 }, (_, index) => (index * 7) & 0xff);
   await daemon.stdin(id, bytes, true);
   deepStrictEqual((await daemon.follow(id)).bytes(), bytes);
-});
-
-withDaemon.test("many readers at different places of one stream each get their own rest", async ({ daemon }) => {
-  const id = await daemon.exec(`${COUNT(20_000)}; ${ECHO_LINES}`, { stdin: true });
-  const prefix = counted(20_000);
-  const offsets = Array.from({ length: 30 }, (_, index) => index * 3000);
-  const streams = await Promise.all(offsets.map((offset) => daemon.stream(id, offset)));
-  await daemon.stdin(id, "end\n", true);
-  const rests = await Promise.all(streams.map((stream) => stream.rest()));
-  for (const [index, rest] of rests.entries()) {
-    strictEqual(rest.text(), `${prefix}ready\nend\n`.slice(offsets[index]));
-  }
 });

@@ -2,7 +2,6 @@ import { deepStrictEqual, doesNotMatch, match, strictEqual } from "node:assert/s
 import { refused } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { childrenOf } from "../support/proc.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 import { asRoot } from "../support/as_root.ts";
@@ -130,18 +129,6 @@ Deno.test("a program is looked up in the PATH that the child will have, after it
   scratch.file("bin/blocked", "#!/bin/sh\necho second\n", 0o755);
   const both = { env: { PATH: `${cwd}:${scratch.join("bin")}:/bin` } };
   strictEqual(await said(["blocked"], both), "second\n");
-});
-
-withDaemonAsRoot.test("a failed start leaves no process, no descriptor and no id behind", async ({ daemon }) => {
-  const start = { exec_id: "x", command: ["/no/such/program"], stdin: true };
-  const attempt = async (): Promise<void> => {
-    await refused(await daemon.post("/v1/exec/start", start), 500, "spawn_failed");
-  };
-  for (let warm = 0; warm < 5; warm++) await attempt();
-  const before = daemon.fdCount();
-  for (let times = 0; times < 100; times++) await attempt();
-  await eventually("the descriptors to return", () => daemon.fdCount() <= before + 2);
-  deepStrictEqual(childrenOf(daemon.pid), []);
 });
 
 asRoot.test("a user who may have no more processes is spawn_failed with EAGAIN", async () => {

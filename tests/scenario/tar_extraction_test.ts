@@ -2,7 +2,7 @@ import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { getTar, putFile, putTar } from "../support/files_client.ts";
+import { extracted, getTar, putFile, putTar, stored } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive, concat, extended, type MemberSpec, record } from "../support/tar_archive.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
@@ -68,17 +68,14 @@ withDaemon.test("names that meet through a symlink on disk are one name to the c
     match(await plain(await putTar(daemon, root, body), 400), why);
     strictEqual(run("find", root), before);
   }
-  await text(
-    await putTar(
-      daemon,
-      root,
-      archive([
-        { name: "in/f", content: "one" },
-        { name: "round/g", type: "1", link: "x/y/deep/f" },
-        { name: "x/y/deep/s", type: "2", link: "../x" },
-      ]),
-    ),
-    204,
+  await extracted(
+    daemon,
+    root,
+    archive([
+      { name: "in/f", content: "one" },
+      { name: "round/g", type: "1", link: "x/y/deep/f" },
+      { name: "x/y/deep/s", type: "2", link: "../x" },
+    ]),
   );
   deepStrictEqual(names(`${root}/dir`), ["f", "g", "s"]);
   strictEqual(Deno.readTextFileSync(`${root}/dir/g`), "one");
@@ -147,7 +144,7 @@ Deno.test("what small files take on disk counts against the reserve, not their b
   const line = await plain(await putTar(daemon, disk.join("root"), small(14_000)), 507);
   match(line, /50331648 are kept in reserve/);
   deepStrictEqual(names(disk.path), []);
-  await text(await putTar(daemon, disk.join("root"), small(4000)), 204);
+  await extracted(daemon, disk.join("root"), small(4000));
 });
 
 Deno.test("a file that is written in place is looked at before its first byte: room and reserve", async () => {
@@ -168,13 +165,13 @@ Deno.test("a file that is written in place is looked at before its first byte: r
     const line = await plain(answer, reserve === 0 ? 500 : 507);
     match(line, reserve === 0 ? /in place .*: ENOSPC/ : /16777216 are kept in reserve/);
     deepStrictEqual(Deno.readFileSync(target), new Uint8Array(3 * MIB).fill(7));
-    await text(await putFile(daemon, target, new Uint8Array(15 * MIB)), 204);
+    await stored(daemon, target, new Uint8Array(15 * MIB));
   }
 });
 
 withDaemon.test("a name of 40,000 directories and a file of a million pieces are extracted at once", async ({ daemon, scratch }) => {
   const deep = extended({ path: "a/".repeat(40_000) }, { name: "a", type: "5", mode: 0o755 });
-  await text(await putTar(daemon, scratch.join("deep"), archive([deep])), 204);
+  await extracted(daemon, scratch.join("deep"), archive([deep]));
   ok(run("find", scratch.join("deep"), "-type", "d", "-printf", "x").length > 40_000);
   run("python3", "-c", REMOVE_DEEP, scratch.join("deep"));
   const count = 1_000_000;
@@ -188,7 +185,7 @@ withDaemon.test("a name of 40,000 directories and a file of a million pieces are
     "GNU.sparse.name": "sparse",
     "GNU.sparse.realsize": String(2 * count),
   }, { name: "s", content: concat([padded, new Uint8Array(count).fill(120)]) });
-  await text(await putTar(daemon, scratch.join("sparse"), archive([sparse])), 204);
+  await extracted(daemon, scratch.join("sparse"), archive([sparse]));
   const content = Deno.readFileSync(scratch.join("sparse/sparse"));
   strictEqual(content.length, 2 * count);
   ok(content.every((byte, at) => byte === (at % 2 === 0 ? 120 : 0)));
@@ -199,12 +196,9 @@ withDaemon.test("a directory that was there keeps its sticky and set-group-id bi
   run("chmod", "1777", scratch.join("t"));
   run("chmod", "2775", scratch.join("t/d"));
   const body = await (await getTar(daemon, scratch.join("t"))).bytes();
-  await text(await putTar(daemon, scratch.join("t"), body), 204);
+  await extracted(daemon, scratch.join("t"), body);
   deepStrictEqual([mode(scratch.join("t")), mode(scratch.join("t/d"))], ["1777", "2775"]);
-  await text(
-    await putTar(daemon, scratch.join("t"), archive([{ name: "d/", type: "5", mode: 0o6700 }])),
-    204,
-  );
+  await extracted(daemon, scratch.join("t"), archive([{ name: "d/", type: "5", mode: 0o6700 }]));
   strictEqual(mode(scratch.join("t/d")), "2700");
 });
 
@@ -216,7 +210,7 @@ Deno.test("a daemon that is not root extracts into what is not its own, and clos
   Deno.mkdirSync(scratch.join("theirs"));
   run("chmod", "1777", scratch.join("theirs"));
   const body = archive([{ name: "./", type: "5" }, { name: "f", content: "x" }]);
-  await text(await putTar(daemon, scratch.join("theirs"), body), 204);
+  await extracted(daemon, scratch.join("theirs"), body);
   strictEqual(Deno.readTextFileSync(scratch.join("theirs/f")), "x");
   strictEqual(mode(scratch.join("theirs")), "1777");
   const closed = archive([
@@ -224,7 +218,7 @@ Deno.test("a daemon that is not root extracts into what is not its own, and clos
     { name: "a/b/f" },
     { name: "a/", type: "5", mode: 0o600 },
   ]);
-  await text(await putTar(daemon, scratch.join("own"), closed), 204);
+  await extracted(daemon, scratch.join("own"), closed);
   strictEqual(mode(scratch.join("own/a")), "600");
   strictEqual(Deno.statSync(scratch.join("own/a/b")).mtime?.getTime(), 1_000_000_000_000);
   Deno.chmodSync(scratch.join("own/a/b/f"), 0);
@@ -257,7 +251,7 @@ withDaemon.test("times keep their fractions down and up", async ({ daemon, scrat
   const wanted = times(scratch.join("t"));
   match(wanted, /f 1234567890\.1234567890/);
   const body = await (await getTar(daemon, scratch.join("t"))).bytes();
-  await text(await putTar(daemon, scratch.join("back"), body), 204);
+  await extracted(daemon, scratch.join("back"), body);
   strictEqual(times(scratch.join("back")), wanted);
   Deno.writeFileSync(scratch.join("tar"), body);
   Deno.mkdirSync(scratch.join("theirs"));
@@ -272,7 +266,7 @@ withDaemon.test("a global header alone is an empty archive, and one with lying r
     content,
   });
   const body = archive([global(record("comment", "0123456789"))]);
-  await text(await putTar(daemon, scratch.join("root"), body), 204);
+  await extracted(daemon, scratch.join("root"), body);
   deepStrictEqual(names(scratch.join("root")), []);
   match(
     await plain(

@@ -1,8 +1,8 @@
 import { match, ok, rejects, strictEqual } from "node:assert/strict";
-import { plain, text } from "../support/answers.ts";
+import { plain } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, getTar, putFile, putTar } from "../support/files_client.ts";
+import { extracted, fileUrl, getTar, putTar, stored } from "../support/files_client.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive, concat, member, octal } from "../support/tar_archive.ts";
@@ -61,7 +61,7 @@ Deno.test("a name of more directories than members are allowed is refused", asyn
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_TAR_MEMBERS: "40" } });
   const body = (depth: number): Uint8Array<ArrayBuffer> =>
     archive([{ name: "first" }, { name: `${"a/".repeat(depth)}f` }]);
-  await text(await putTar(daemon, scratch.join("r"), body(40)), 204);
+  await extracted(daemon, scratch.join("r"), body(40));
   const line = await plain(await putTar(daemon, scratch.join("s"), body(41)), 413);
   match(line, /more directories than the members that are allowed/);
   ok(!scratch.has("s"));
@@ -71,9 +71,9 @@ withDaemon.test("memory stays flat through large archives, good and bad, and tre
   const small = archive(
     Array.from({ length: 3000 }, (_, at) => ({ name: `d${at % 50}/${at}`, content: "x" })),
   );
-  await text(await putTar(daemon, scratch.join("warm"), small), 204);
+  await extracted(daemon, scratch.join("warm"), small);
   await (await getTar(daemon, scratch.join("warm"))).bytes();
-  await text(await putFile(daemon, scratch.join("f"), new Uint8Array(5 * MIB)), 204);
+  await stored(daemon, scratch.join("f"), new Uint8Array(5 * MIB));
   const idle = daemon.rss();
   let highest = 0;
   const looking = setInterval(() => highest = Math.max(highest, daemon.rss()), 5);
@@ -86,12 +86,12 @@ withDaemon.test("memory stays flat through large archives, good and bad, and tre
       for (let sent = 0; sent < size; sent += zeros.length) yield zeros;
       yield new Uint8Array(1024);
     })());
-  await text(await putTar(daemon, scratch.join("good"), body(header)), 204);
+  await extracted(daemon, scratch.join("good"), body(header));
   const garbage = crypto.getRandomValues(new Uint8Array(512));
   await plain(await putTar(daemon, scratch.join("bad"), body(garbage)), 400);
   const response = await getTar(daemon, scratch.join("good"));
   for await (const piece of response.body as ReadableStream<Uint8Array>) ok(piece.length > 0);
-  await text(await putTar(daemon, scratch.join("many"), concat([small])), 204);
+  await extracted(daemon, scratch.join("many"), concat([small]));
   clearInterval(looking);
   ok(highest > 0 && highest - idle < 60e6, `${((highest - idle) / 1e6).toFixed(1)} MB above idle`);
   await eventually("nothing left of the bad one", () => !scratch.has("bad"));

@@ -2,7 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
-import { gone, isLive } from "../support/proc.ts";
+import { isLive } from "../support/proc.ts";
 import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2" } };
@@ -27,17 +27,6 @@ withQuick.test("one that handles SIGTERM ends with its own code, one that ignore
   const second = (await daemon.follow(ignoring)).exit;
   deepStrictEqual([first.exit_code, first.signal], [7, null]);
   deepStrictEqual([second.exit_code, second.signal], [null, 9]);
-});
-
-withQuick.test("a timeout ends the whole group", async ({ daemon }) => {
-  const script = "(trap '' TERM; echo ready; exec sleep infinity) & exec sleep infinity";
-  const id = await daemon.exec(script, { timeout_sec: 0.5 });
-  const pids = await eventually("both", async () => {
-    const seen = (await daemon.group(id)).pids;
-    return seen.length === 2 && seen;
-  });
-  await gone(...pids);
-  strictEqual((await daemon.outcome(id)).signal, 15);
 });
 
 withDaemon.test("a timeout that is never reached changes nothing, however large", async ({ daemon }) => {

@@ -4,6 +4,7 @@
  * @module
  */
 
+import { text } from "./answers.ts";
 import type { Daemon } from "./daemon.ts";
 
 /** The path and query of a file route. */
@@ -52,4 +53,14 @@ export function putTar(
 /** A body that arrives in pieces, without a declared length. */
 export function pieces(...parts: readonly Uint8Array<ArrayBuffer>[]): ReadableStream<Uint8Array> {
   return ReadableStream.from(parts);
+}
+
+/** Writes a file; throws unless that is answered with 204. */
+export async function stored(...upload: Parameters<typeof putFile>): Promise<void> {
+  await text(await putFile(...upload), 204);
+}
+
+/** Uploads an archive; throws unless that is answered with 204. */
+export async function extracted(...upload: Parameters<typeof putTar>): Promise<void> {
+  await text(await putTar(...upload), 204);
 }

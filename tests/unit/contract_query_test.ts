@@ -1,9 +1,8 @@
-import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
+import { ok, strictEqual, throws } from "node:assert/strict";
 import { decodeFileReadQuery, decodeFsQuery, parseMode } from "../../src/contract/files.ts";
 import { decodeQuery } from "../../src/contract/object.ts";
 import { Mismatch } from "../../src/contract/schema.ts";
 import { StreamQuery } from "../../src/contract/stream.ts";
-import { decodeTunnelQuery } from "../../src/contract/tunnel.ts";
 import { Query } from "../../src/http/target.ts";
 
 const U64 = "18446744073709551615";
@@ -50,21 +49,6 @@ Deno.test("a stream's offset is a decimal uint64, exact, null when missing", () 
   refused(decodeStreamQuery, "offset=&offset=1", "offset");
 });
 
-Deno.test("a tunnel's port is a decimal uint16 and must be there; identity is one of four words", () => {
-  const decode = (raw: string): unknown => decodeTunnelQuery(new Query(raw));
-  deepStrictEqual(decode("port=0"), { port: 0, identity: false });
-  deepStrictEqual(decode("port=65535&identity=1"), { port: 65535, identity: true });
-  deepStrictEqual(decode("port=080&identity=true"), { port: 80, identity: true });
-  deepStrictEqual(decode("port=1&identity=0"), { port: 1, identity: false });
-  deepStrictEqual(decode("port=1&identity=false"), { port: 1, identity: false });
-  for (const raw of ["", "port", "port=", "port=65536", "port=-1", "port=http", "Port=1"]) {
-    refused(decodeTunnelQuery, raw, "port");
-  }
-  for (const value of ["", "yes", "True", "01", "2"]) {
-    refused(decodeTunnelQuery, `port=1&identity=${value}`, "identity");
-  }
-});
-
 Deno.test("a path is form-urlencoded UTF-8, not empty, without NUL", () => {
   const path = (raw: string): string => decodeFsQuery(new Query(raw)).path;
   strictEqual(path("path=/a+b%2Bc"), "/a b+c");
@@ -95,26 +79,6 @@ Deno.test("the mode of a write is taken as text, and parsed as octal where it co
   for (const text of ["", "8", "77777", "0o", "0x1", "-1", "644 ", "rwx", "0O7"]) {
     throws(() => parseMode(text), (error) => error instanceof Mismatch);
   }
-});
-
-Deno.test("line bounds are decimal uint64, from line 1, in order", () => {
-  const decode = (raw: string): unknown => decodeFileReadQuery(new Query(raw));
-  deepStrictEqual(decode("path=x"), { path: "x", start_line: null, end_line: null });
-  deepStrictEqual(decode(`path=x&start_line=1&end_line=${U64}`), {
-    path: "x",
-    start_line: 1n,
-    end_line: 2n ** 64n - 1n,
-  });
-  deepStrictEqual(decode("path=x&start_line=3&end_line=3&mode=zz"), {
-    path: "x",
-    start_line: 3n,
-    end_line: 3n,
-  });
-  refused(decodeFileReadQuery, "path=x&start_line=0", "start_line");
-  refused(decodeFileReadQuery, "path=x&start_line=x", "start_line");
-  refused(decodeFileReadQuery, "path=x&end_line=1.5", "end_line");
-  refused(decodeFileReadQuery, "path=x&end_line=0", "end_line");
-  refused(decodeFileReadQuery, "path=x&start_line=5&end_line=4", "end_line");
 });
 
 Deno.test("a value that does not decode matters only where it is asked for", () => {
