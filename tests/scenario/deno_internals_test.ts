@@ -25,6 +25,17 @@ const ABSENCES: Readonly<Record<string, Absence>> = {
     what: "DENO_TOKIO_EVENT_INTERVAL=1 ",
     instead: "",
   },
+  "--unstable-no-legacy-abort": {
+    from: "scripts/guestd",
+    what: "--unstable-no-legacy-abort ",
+    instead: "",
+  },
+  "--expose-gc": { from: "scripts/guestd", what: ",--expose-gc", instead: "" },
+  "--max-semi-space-size": {
+    from: "scripts/guestd",
+    what: "--max-semi-space-size=1,",
+    instead: "",
+  },
 };
 
 /** A checkout as the launcher sees it, with something taken away. */
