@@ -1,5 +1,4 @@
 import type { Core } from "./core.ts";
-import { checked } from "./status.ts";
 import { EventKind } from "./wake.ts";
 
 /** Size of a connection's facts: `FACTS_BYTES` in `native/src/exports/connections.rs`. */
@@ -47,14 +46,12 @@ export class WatchedConnection implements Disposable {
     this.#id = id;
   }
 
-  /** Watches; calls `onChange` when the other end has ended, reset or left it. Throws `NativeError`. */
+  /** Watches; calls `onChange` when the other end has ended, reset or left it. */
   static watch(core: Core, ends: ConnectionEnds, onChange: () => void): WatchedConnection {
     const host = new TextEncoder().encode(ends.hostname);
     const { guestd_connection_watch: watch } = core.symbols;
-    const id = checked(
-      "watch a connection",
-      watch(host, host.length, ends.port, ends.localPort),
-    );
+    // Where the core cannot watch it nothing is known of it: no handle is 0.
+    const id = Math.max(0, watch(host, host.length, ends.port, ends.localPort));
     core.wake.listen(EventKind.connection, id, onChange);
     return new WatchedConnection(core, id);
   }

@@ -1,6 +1,9 @@
 import type { ReadLoop } from "./pause.ts";
+import type { Turns } from "./turns.ts";
 import type { Verdict } from "./verdict.ts";
 
+/** So many messages are taken in one turn of the event loop, for Deno may have thousands of small ones at hand. */
+const TURN_MESSAGES = 64;
 /** More than this waits for the client to take it: the guest is read no further, in bytes. */
 const HIGH_BYTES = 2 << 20;
 /** Less than this does: it is read on, in bytes. */
@@ -34,24 +37,34 @@ export interface ClientEvents {
 export class ClientSocket {
   readonly #socket: WebSocket;
   readonly #loop: ReadLoop | undefined;
+  readonly #turns: Turns;
   readonly #events: ClientEvents;
   #verdict: Verdict | undefined;
   #error: string | undefined;
+  #messages = 0;
   #paused = false;
   #resuming = false;
   #gone = false;
 
   /** A socket that was just made: a message that finds no handler would be lost. */
-  constructor(socket: WebSocket, loop: ReadLoop | undefined, events: ClientEvents) {
+  constructor(
+    socket: WebSocket,
+    loop: ReadLoop | undefined,
+    turns: Turns,
+    events: ClientEvents,
+  ) {
     this.#socket = socket;
     this.#loop = loop;
+    this.#turns = turns;
     this.#events = events;
     socket.onopen = (): void => {
       if (this.#verdict === undefined) events.opened();
       else this.#sendClose(this.#verdict);
     };
     socket.onmessage = ({ data }: MessageEvent<ArrayBuffer | string>): void => {
-      if (!this.#gone) events.message(data);
+      if (this.#gone) return;
+      events.message(data);
+      if (++this.#messages >= TURN_MESSAGES) this.#yield();
     };
     socket.onerror = (event): void => {
       this.#error = event instanceof ErrorEvent ? event.message : "";
@@ -102,8 +115,9 @@ export class ClientSocket {
   resume(): void {
     if (!this.#paused || this.#resuming) return;
     this.#resuming = true;
-    setImmediate(() => {
+    this.#turns.await(() => {
       this.#resuming = this.#paused = false;
+      this.#messages = 0;
       if (!this.#gone) this.#loop?.resume();
     });
   }
@@ -134,6 +148,13 @@ export class ClientSocket {
   letGo(): void {
     if (this.#gone) return;
     this.#loop?.letGo();
+    this.resume();
+  }
+
+  /** Lets everybody else have a turn. */
+  #yield(): void {
+    if (this.#paused) return;
+    this.pause();
     this.resume();
   }
 

@@ -7,6 +7,7 @@ import { ClientSocket, type Departure } from "./client_socket.ts";
 import { GuestSocket, type Net } from "./guest_socket.ts";
 import { Patience, STALL_MS } from "./patience.ts";
 import type { ReadLoop } from "./pause.ts";
+import type { Turns } from "./turns.ts";
 import {
   dialFailed,
   GUEST_ENDED,
@@ -36,6 +37,8 @@ export interface RelayOptions {
   readonly socket: WebSocket;
   /** What can make it wait. */
   readonly loop: ReadLoop | undefined;
+  /** When it goes on that waited. */
+  readonly turns: Turns;
   /** The ends of its connection. */
   readonly ends: ConnectionEnds;
   /** Where it leads. */
@@ -72,9 +75,9 @@ export class Relay {
 
   /** Begins. */
   constructor(options: RelayOptions) {
-    const { core, socket, loop, ends } = this.#options = options;
+    const { core, socket, loop, turns, ends } = this.#options = options;
     this.gone = this.#gone.promise;
-    this.#client = new ClientSocket(socket, loop, {
+    this.#client = new ClientSocket(socket, loop, turns, {
       opened: () => this.#begin(),
       message: (data) => this.#message(data),
       gone: (how) => this.#clientGone(how),
@@ -270,6 +273,7 @@ export class Relay {
   }
 
   #awaitGuest(graceMs: number, over: (taken: boolean) => void): void {
+    if (this.#waits.disposed) return;
     this.#waits.use(
       new Patience({
         facts: () => this.#guestWatch?.facts,

@@ -5,6 +5,7 @@ import { type IdentityKeys, installIdentity } from "../native/identity.ts";
 import type { Net } from "./guest_socket.ts";
 import { findReadLoop } from "./pause.ts";
 import { Relay } from "./relay.ts";
+import { Turns } from "./turns.ts";
 import { GOING_AWAY, NO_IDENTITY, PORT_ZERO, type Verdict } from "./verdict.ts";
 
 /** What the tunnels need. */
@@ -27,6 +28,7 @@ export interface TunnelsOptions {
 export class Tunnels {
   readonly #options: TunnelsOptions;
   readonly #live = new Set<Relay>();
+  readonly #turns = new Turns();
   #net: Promise<Net> | undefined;
   #hasIdentity = false;
   #closing = false;
@@ -60,6 +62,7 @@ export class Tunnels {
       net,
       socket,
       loop,
+      turns: this.#turns,
       ends: { hostname: client.hostname, port: client.port, localPort: localPort() },
       query,
       refusal: this.#refusal(query),

@@ -1,0 +1,22 @@
+/** So many go on in one turn of the event loop: what else happens in the daemon waits for no more. */
+const PER_TURN = 2;
+
+/**
+ * Turns of the event loop, for tunnels that move megabytes: however many they are, everybody else is asked in between.
+ *
+ * Invariant: an immediate is set exactly while somebody waits.
+ */
+export class Turns {
+  readonly #waiting: (() => void)[] = [];
+
+  /** Calls `go` when it is its turn, never at once. */
+  await(go: () => void): void {
+    if (this.#waiting.push(go) === 1) setImmediate(this.#take);
+  }
+
+  readonly #take = (): void => {
+    const ready = this.#waiting.splice(0, PER_TURN);
+    if (this.#waiting.length > 0) setImmediate(this.#take);
+    for (const go of ready) go();
+  };
+}
