@@ -42,6 +42,10 @@ pub enum Goal {
     RatioAtLeast(f64),
     /// At most so much.
     AtMost(f64),
+    /// At most what OpenSSH and websockify take.
+    AheadInTime,
+    /// At least what OpenSSH moves, and so many times what websockify does.
+    AheadInRate(f64),
 }
 
 /// One measurement over all rounds.
@@ -88,8 +92,16 @@ impl Line {
     pub fn reached(&self) -> f64 {
         match self.goal {
             Goal::AtMost(_) => median(&self.ours),
-            Goal::RatioAtMost(_) | Goal::RatioAtLeast(_) => self.ratio(&self.ours).unwrap_or(0.0),
+            _ => self.ratio(&self.ours).unwrap_or(0.0),
         }
+    }
+
+    /// Whether ours is at least `share` of a peer's, or less than it where that is better; also without the peer.
+    fn is_ahead(&self, peer: &[f64], share: f64, less: bool) -> bool {
+        let pairs = self.ours.iter().zip(peer);
+        let ratios: Vec<f64> = pairs.map(|(ours, theirs)| ours / theirs).collect();
+        let ratio = median(&ratios);
+        ratios.is_empty() || if less { ratio <= share } else { ratio >= share }
     }
 
     /// Whether the goal is met.
@@ -97,6 +109,13 @@ impl Line {
         match self.goal {
             Goal::RatioAtLeast(least) => self.reached() >= least,
             Goal::RatioAtMost(most) | Goal::AtMost(most) => self.reached() <= most,
+            Goal::AheadInTime => {
+                self.is_ahead(&self.ssh, 1.0, true) && self.is_ahead(&self.websockify, 1.0, true)
+            }
+            Goal::AheadInRate(share) => {
+                self.is_ahead(&self.ssh, 1.0, false)
+                    && self.is_ahead(&self.websockify, share, false)
+            }
         }
     }
 }
@@ -112,6 +131,19 @@ mod tests {
         line.ours = vec![1.4, 14.0, 9.0];
         assert_eq!(line.reached(), 1.4);
         assert!(line.is_met());
+    }
+
+    #[test]
+    fn peers_are_compared_with_where_they_are() {
+        let mut line = Line::new("x", Unit::MbPerSecond, Goal::AheadInRate(0.7));
+        line.ours = vec![80.0, 70.0];
+        assert!(line.is_met());
+        (line.ssh, line.websockify) = (vec![50.0, 50.0], vec![100.0, 100.0]);
+        assert!(line.is_met());
+        line.websockify = vec![200.0, 200.0];
+        assert!(!line.is_met());
+        line.goal = Goal::AheadInTime;
+        assert!(!line.is_met(), "OpenSSH takes less");
     }
 
     #[test]

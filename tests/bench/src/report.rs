@@ -17,6 +17,9 @@ fn goal(line: &Line) -> String {
         Goal::RatioAtMost(most) => format!("at most {most} ×"),
         Goal::RatioAtLeast(least) => format!("at least {least} ×"),
         Goal::AtMost(most) => format!("at most {}", value(line.unit, most)),
+        Goal::AheadInTime => "ahead of both".to_owned(),
+        Goal::AheadInRate(1.0) => "ahead of both".to_owned(),
+        Goal::AheadInRate(share) => format!("ahead of OpenSSH, {share} × websockify"),
     }
 }
 

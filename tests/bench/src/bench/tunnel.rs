@@ -3,13 +3,14 @@
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::say;
+use super::{commands, health, say};
 use crate::Outcome;
 use crate::daemon::{Daemon, TOKEN};
-use crate::figures::{Goal, Line, Unit};
+use crate::figures::{Goal, Line, Unit, percentile};
 use crate::ssh::{self, Ssh};
 use crate::tunnel::client::{self, Metric, Speech};
 use crate::tunnel::guest;
@@ -98,9 +99,9 @@ pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
     }
     let rate = Unit::MbPerSecond;
     let mut plain = [
-        Line::new("tunnel: round trip", Unit::Us, Goal::RatioAtMost(7.0)),
-        Line::new("tunnel: 256 MiB up", rate, Goal::RatioAtLeast(0.45)),
-        Line::new("tunnel: 256 MiB down", rate, Goal::RatioAtLeast(0.45)),
+        Line::new("tunnel: round trip", Unit::Us, Goal::AheadInTime),
+        Line::new("tunnel: 256 MiB up", rate, Goal::AheadInRate(1.0)),
+        Line::new("tunnel: 256 MiB down", rate, Goal::AheadInRate(0.7)),
     ];
     // Against the plain tunnel; of a round trip, twice as long at most.
     let mut proven = [
@@ -108,6 +109,10 @@ pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
         Line::new("identity: 256 MiB up", rate, Goal::RatioAtLeast(0.5)),
         Line::new("identity: 256 MiB down", rate, Goal::RatioAtLeast(0.5)),
     ];
+    let name = "health p99 beside 200 tunnels, 20 flooding";
+    let mut health = Line::new(name, Unit::Ms, Goal::AtMost(25.0));
+    let name = "start to exit beside a flooding tunnel";
+    let mut command = Line::new(name, Unit::Ms, Goal::RatioAtMost(1.5));
     for round in 0..rounds {
         for (index, metric) in METRICS.into_iter().enumerate() {
             let port = guest[index];
@@ -129,7 +134,50 @@ pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
                 plain.websockify.push(ours);
             }
         }
+        beside(&daemon, guest[1], round, &mut health, &mut command)?;
         say(&format!("tunnel, round {} of {rounds}", round + 1));
     }
-    Ok(plain.into_iter().chain(proven).collect())
+    let lines = plain.into_iter().chain(proven);
+    Ok(lines.chain([health, command]).collect())
+}
+
+/// What others have of the daemon beside floods to the sink at `port`.
+fn beside(
+    daemon: &Daemon,
+    port: u16,
+    round: usize,
+    health: &mut Line,
+    command: &mut Line,
+) -> Outcome<()> {
+    let path = format!("/v1/tcp?port={port}");
+    let speech = Speech::Ws(&path, TOKEN);
+    let flooded = |count: usize, measure: &dyn Fn() -> Outcome<f64>| {
+        let stop = AtomicBool::new(false);
+        thread::scope(|scope| {
+            for _ in 0..count {
+                // It ends with an error if the daemon does, of which whoever measures will tell.
+                scope.spawn(|| client::flood(speech, daemon.address, &stop));
+            }
+            thread::sleep(Duration::from_millis(300));
+            let measured = measure();
+            stop.store(true, Ordering::Relaxed);
+            measured
+        })
+    };
+    let commands = |kind: &'static str| -> Outcome<f64> {
+        let mut client = daemon.client()?;
+        commands::latency(100, |turn| {
+            let id = format!("{kind}-{round}-{turn}");
+            commands::by_stream(&mut client, &id)?;
+            client.ack(&id).map(drop)
+        })
+    };
+    command.limit.push(commands("alone")?);
+    command.ours.push(flooded(1, &|| commands("beside"))?);
+    let idle = || client::idle(speech, daemon.address);
+    let _idle = (0..180).map(|_| idle()).collect::<Outcome<Vec<_>>>()?;
+    let watch = || health::watch(daemon, Duration::from_secs(2), Duration::from_millis(5));
+    let p99 = flooded(20, &|| Ok(percentile(&watch()?, 0.99)))?;
+    health.ours.push(p99);
+    Ok(())
 }

@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use guestd::noise::crypto::{Primitives, TAG_BYTES, public_key};
@@ -43,6 +44,22 @@ pub fn run(speech: Speech<'_>, metric: Metric, bytes: usize, at: SocketAddr) -> 
     let stream = TcpStream::connect(at)?;
     stream.set_nodelay(true)?;
     measure(Client::new(speech, stream)?, metric, bytes)
+}
+
+/// Sends to the sink of a tunnel until it is told to stop.
+pub fn flood(speech: Speech<'_>, at: SocketAddr, stop: &AtomicBool) -> Outcome<()> {
+    let mut client = Client::new(speech, TcpStream::connect(at)?)?;
+    client.say(&u64::MAX.to_le_bytes())?;
+    let frame = masked(&vec![7; FRAME]);
+    while !stop.load(Ordering::Relaxed) {
+        client.stream.write_all(&frame)?;
+    }
+    Ok(())
+}
+
+/// A tunnel through which nothing goes; it lasts as long as the result.
+pub fn idle(speech: Speech<'_>, at: SocketAddr) -> Outcome<impl Sized> {
+    Client::new(speech, TcpStream::connect(at)?)
 }
 
 fn measure(mut client: Client, metric: Metric, bytes: usize) -> Outcome<f64> {
