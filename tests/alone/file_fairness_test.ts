@@ -31,7 +31,7 @@ function endless(scratch: Scratch): string {
   return path;
 }
 
-withDaemonAsRoot.test("searches for a line take turns with other downloads, and end when their callers leave", async ({ daemon, scratch }) => {
+withDaemonAsRoot.test("searches for a line take turns with other downloads, and end when their clients leave", async ({ daemon, scratch }) => {
   const small = scratch.file("small", "content");
   strictEqual(await text(await getFile(daemon, small)), "content");
   const fds = daemon.fdCount();

@@ -38,7 +38,7 @@ async function drained(
   }
 }
 
-withDaemon.test("a flood to a stalled guest stalls the caller, costs no memory, and loses nothing", async ({ daemon }) => {
+withDaemon.test("a flood to a stalled guest stalls the client, costs no memory, and loses nothing", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -55,8 +55,8 @@ withDaemon.test("a flood to a stalled guest stalls the caller, costs no memory, 
       }
     }
   })();
-  const stalled = await sent.stalled("the caller stalled");
-  ok(stalled < 64 * MIB, `the caller got rid of ${stalled} bytes`);
+  const stalled = await sent.stalled("the client stalled");
+  ok(stalled < 64 * MIB, `the client got rid of ${stalled} bytes`);
   ok(daemon.rss() - before < 16 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
   const heard = new Progress();
   await drained(connection, heard, GIB);
@@ -67,7 +67,7 @@ withDaemon.test("a flood to a stalled guest stalls the caller, costs no memory, 
   strictEqual(await client.text(9), "all of it");
 });
 
-withDaemon.test("a flood to a stalled caller stalls the guest, costs no memory, and loses nothing", async ({ daemon }) => {
+withDaemon.test("a flood to a stalled client stalls the guest, costs no memory, and loses nothing", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();

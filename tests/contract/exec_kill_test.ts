@@ -76,7 +76,7 @@ Deno.test("a child gets SIGTERM once however many kills overlap", async () => {
   strictEqual((await daemon.outcome(id)).stdout, "ready\nterm\n");
 });
 
-withQuick.test("a kill whose caller leaves goes on", async ({ daemon }) => {
+withQuick.test("a kill whose client leaves goes on", async ({ daemon }) => {
   const id = await ready(daemon, IGNORE_TERM);
   const { pids } = await daemon.group(id);
   using connection = await daemon.connect();

@@ -90,7 +90,7 @@ withDaemon.test("a held poll is answered the moment the phase changes", async ({
   strictEqual(quickest < 95, true, `${quickest} ms`);
 });
 
-withDaemon.test("a held poll whose caller leaves costs nothing, and the next one is answered", async ({ daemon }) => {
+withDaemon.test("a held poll whose client leaves costs nothing, and the next one is answered", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   const leaving = new AbortController();
   const held = daemon.fetch(execPath(id), { signal: leaving.signal }).catch(() => "left");

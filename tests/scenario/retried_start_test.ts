@@ -40,7 +40,7 @@ withDaemon.test("a start whose answer was lost is retried and runs once, its out
   strictEqual((await daemon.poll("once")).stdout, "kept");
 });
 
-withDaemon.test("a caller that vanishes in mid-body has started nothing", async ({ daemon }) => {
+withDaemon.test("a client that vanishes in mid-body has started nothing", async ({ daemon }) => {
   const body = JSON.stringify({ exec_id: "half", command: ["true"] });
   const whole = request("POST", START, [daemon.authorization], body);
   for (const missing of [1, 10, body.length]) {

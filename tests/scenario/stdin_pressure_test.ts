@@ -98,7 +98,7 @@ withDaemon.test("a client that vanishes in mid-upload has written nothing", asyn
   strictEqual((await daemon.outcome(id)).stdout, "whole");
 });
 
-withDaemon.test("a write that has begun is written to its end although its caller leaves", async ({ daemon }) => {
+withDaemon.test("a write that has begun is written to its end although its client leaves", async ({ daemon }) => {
   const script = `dd bs=1 count=1 of=/dev/null 2>/dev/null; ${READ_WHEN_TOLD}`;
   const id = await daemon.exec(script, { stdin: true });
   await using stream = await daemon.stream(id);

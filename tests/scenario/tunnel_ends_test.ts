@@ -39,7 +39,7 @@ withDaemon.test("a guest that sends and closes at once is heard to its last byte
   }
 });
 
-withDaemon.test("a guest that closes with the caller's bytes still coming cuts none of its own", async ({ daemon }) => {
+withDaemon.test("a guest that closes with the client's bytes still coming cuts none of its own", async ({ daemon }) => {
   using guest = new Guest();
   for (let turn = 0; turn < 10; turn++) {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -59,7 +59,7 @@ withDaemon.test("a guest that closes with the caller's bytes still coming cuts n
   }
 });
 
-withDaemon.test("what a caller sends before it answers the guest's end still reaches the guest", async ({ daemon }) => {
+withDaemon.test("what a client sends before it answers the guest's end still reaches the guest", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -75,7 +75,7 @@ withDaemon.test("what a caller sends before it answers the guest's end still rea
   await client.ended();
 });
 
-withDaemon.test("a caller that closes with megabytes in flight cuts none of them", async ({ daemon }) => {
+withDaemon.test("a client that closes with megabytes in flight cuts none of them", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();
@@ -90,12 +90,12 @@ withDaemon.test("a caller that closes with megabytes in flight cuts none of them
   const buffer = new Uint8Array(4096);
   for (;;) {
     await connection.send("and another thing");
-    const count = await within("the caller's bytes", connection.socket.read(buffer));
+    const count = await within("the client's bytes", connection.socket.read(buffer));
     if (count === null) break;
     heard += count;
   }
   strictEqual(heard, size);
-  await within("the caller's last byte", sending);
+  await within("the client's last byte", sending);
 });
 
 withDaemon.test("a guest that resets is a failure in mid-relay, behind what it sent", async ({ daemon }) => {
@@ -109,7 +109,7 @@ withDaemon.test("a guest that resets is a failure in mid-relay, behind what it s
   match(reason, new RegExp(`port ${guest.port}\\b.*ECONNRESET`));
 });
 
-withDaemon.test("a caller that vanishes ends the guest's stream", async ({ daemon }) => {
+withDaemon.test("a client that vanishes ends the guest's stream", async ({ daemon }) => {
   using guest = new Guest();
   {
     const client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -126,14 +126,14 @@ withDaemon.test("a caller that vanishes ends the guest's stream", async ({ daemo
   strictEqual(await connection.ending(), "end");
 });
 
-withDaemon.test("a caller that resets right behind its upgrade is no error of the daemon's", async ({ daemon }) => {
+withDaemon.test("a client that resets right behind its upgrade is no error of the daemon's", async ({ daemon }) => {
   using guest = new Guest();
   const request = upgradeRequest(daemon, guest);
   const resetting = async (): Promise<void> => {
-    const caller = connect(daemon.port, "127.0.0.1");
-    await once(caller, "connect");
-    caller.once("data", () => caller.resetAndDestroy()).write(request);
-    await once(caller, "close");
+    const client = connect(daemon.port, "127.0.0.1");
+    await once(client, "connect");
+    client.once("data", () => client.resetAndDestroy()).write(request);
+    await once(client, "close");
   };
   // Many at once, so that some are gone between their answer and what follows it.
   for (let turn = 0; turn < 10; turn++) await Promise.all(Array.from({ length: 50 }, resetting));
@@ -162,7 +162,7 @@ withDaemon.test("a guest that never accepts is given up after two seconds", asyn
   }
 });
 
-withDaemon.test("terminate ends every tunnel with 1001, also one whose caller does not answer", async ({ daemon }) => {
+withDaemon.test("terminate ends every tunnel with 1001, also one whose client does not answer", async ({ daemon }) => {
   using guest = new Guest();
   using polite = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using _one = await guest.accept();

@@ -23,7 +23,7 @@ async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
-withDaemon.test("a guest that speaks first is heard by a caller that says nothing", async ({ daemon }) => {
+withDaemon.test("a guest that speaks first is heard by a client that says nothing", async ({ daemon }) => {
   using guest = new Guest();
   using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
   using connection = await guest.accept();

@@ -81,7 +81,7 @@ Deno.test("the answer to the run hook waits for what the installation starts, an
   strictEqual(hooks.bootstrap.token.installed, true);
 });
 
-Deno.test("terminate begins once its answer was sent, also to a caller that is gone", async () => {
+Deno.test("terminate begins once its answer was sent, also to a client that is gone", async () => {
   for (const settle of ["resolve", "reject"] as const) {
     const begun = Promise.withResolvers<void>();
     const completed = Promise.withResolvers<void>();
