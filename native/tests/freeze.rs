@@ -24,7 +24,7 @@ fn with_budget(host: &Host) -> std::sync::Arc<guestd::process::exec::Exec> {
     })
 }
 
-/// Returns once the reactor has done with all that was asked of it before.
+/// Returns once the supervisor has done with all that was asked of it before.
 fn settled(host: &Host) {
     host.published(&host.sh("exit 0"));
 }

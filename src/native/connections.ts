@@ -5,7 +5,7 @@ import { EventKind } from "./wake.ts";
 const FACTS_BYTES = 24;
 /** The kernel's number of the state of a connection whose other end has sent its FIN. */
 const CLOSE_WAIT = 8;
-/** And of one that was reset. */
+/** The kernel's number of the state of a connection that was reset. */
 const CLOSED = 7;
 
 /** A connection of this process, by its ends. */

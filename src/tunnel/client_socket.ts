@@ -10,9 +10,9 @@ const HIGH_BYTES = 2 << 20;
 const LOW_BYTES = 1 << 20;
 /** So many turns of the event loop it is looked for progress in each; a timer would halve what a fast client gets. */
 const EAGER_TURNS = 64;
-/** Then it is looked again after this part of the time that has passed, */
+/** Behind these turns the next look comes after this part of the time that has passed. */
 const PATIENCE = 1 / 8;
-/** which is no more than this, in milliseconds: what is buffered lasts a fast client longer. */
+/** The longest time between two looks, in milliseconds: what is buffered lasts a fast client longer. */
 const LONGEST_REST_MS = 50;
 
 /** How a client left: with a close frame, without, or with something that is no WebSocket message. */

@@ -50,7 +50,7 @@ pub struct SpawnContext {
 
 /// Threads that take orders as they come; starting is not faster with more.
 const THREADS: usize = 2;
-/// And so many at most, while others hang.
+/// Threads there are at most, while others hang.
 const MOST_THREADS: usize = 64;
 /// An order that waited this long, while none was taken, shows that every thread hangs, or gets no
 /// processor.
