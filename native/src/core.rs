@@ -111,10 +111,11 @@ impl Core {
         })
     }
 
-    /// Starts a child; completes `token` (see [`spawner::Order`]). Returns its handle.
+    /// Starts a child; completes `token` (see [`spawner::SpawnOrder`]). Returns its handle.
     pub fn start(&self, request: Request, token: u32) -> u32 {
         let id = self.new_id();
-        self.spawner.queue(spawner::Order { id, token, request });
+        self.spawner
+            .queue(spawner::SpawnOrder { id, token, request });
         id
     }
 

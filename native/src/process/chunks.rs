@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rustix::io::Errno;
 
-use super::store::{Claim, Extent, Store};
+use super::store::{Claim, SpoolExtent, Store};
 
 /// Bytes of a chunk; the last one may be shorter. Few in tests, whose output then takes many.
 const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
@@ -14,7 +14,7 @@ const FIRST_BYTES: usize = 256;
 
 enum Chunk {
     Memory(Vec<u8>),
-    Stored(Extent),
+    Stored(SpoolExtent),
 }
 
 impl Chunk {
@@ -181,7 +181,7 @@ impl Chunks {
 
     /// What was copied of the chunk at `offset` is in `extent` now. If the chunk was dropped
     /// meanwhile, so is that.
-    pub fn moved(&mut self, offset: u64, extent: Extent) {
+    pub fn moved(&mut self, offset: u64, extent: SpoolExtent) {
         let next = self.origin + (self.stored * CHUNK_BYTES) as u64;
         if let (true, Some(chunk)) = (offset == next, self.chunks.get_mut(self.stored))
             && let Chunk::Memory(bytes) = chunk

@@ -157,7 +157,7 @@ pub fn reap_of_group(pid: i32, pgid: i32) {
 }
 
 /// What the supervisor learns and everybody may read.
-pub struct Facts {
+pub struct ExecFacts {
     /// Captured output, the stream's window and its readers.
     pub log: Log,
     /// How the leader ended, once it has.
@@ -178,13 +178,13 @@ pub struct Exec {
     pub pid: i32,
     /// Epoch seconds just before the clone.
     pub started_at: u64,
-    facts: Mutex<Facts>,
+    facts: Mutex<ExecFacts>,
 }
 
 impl Exec {
     /// A command that was just started.
     pub fn new(id: u32, pid: i32, started_at: u64, log: Log) -> Self {
-        let facts = Facts {
+        let facts = ExecFacts {
             log,
             exit: None,
             published: false,
@@ -200,7 +200,7 @@ impl Exec {
     }
 
     /// The facts, for a moment.
-    pub fn facts(&self) -> MutexGuard<'_, Facts> {
+    pub fn facts(&self) -> MutexGuard<'_, ExecFacts> {
         self.facts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

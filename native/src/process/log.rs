@@ -6,7 +6,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::chunks::Chunks;
-use super::store::{Extent, Store};
+use super::store::{SpoolExtent, Store};
 
 /// Which of the two streams a byte came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -267,7 +267,7 @@ impl Log {
     }
 
     /// What was copied of `part` is in `extent` now.
-    pub fn moved(&mut self, (slot, offset): Moving, extent: Extent) {
+    pub fn moved(&mut self, (slot, offset): Moving, extent: SpoolExtent) {
         self.kept[slot].moved(offset, extent);
     }
 

@@ -23,7 +23,7 @@ use crate::self_protection::Original;
 use crate::wake::Wake;
 
 /// A child to start as exec `id`. Completes `token` with 0 and the pid, or an errno and the step.
-pub struct Order {
+pub struct SpawnOrder {
     /// The handle it gets.
     pub id: u32,
     /// The operation to complete.
@@ -61,7 +61,7 @@ const HANG: Duration = Duration::from_millis(250);
 /// then counts as one of them.
 #[derive(Default)]
 struct Queue {
-    orders: VecDeque<(Instant, Order)>,
+    orders: VecDeque<(Instant, SpawnOrder)>,
     /// When one was last taken: on a busy machine a long queue moves, if slowly.
     taken: Option<Instant>,
     threads: usize,
@@ -69,7 +69,7 @@ struct Queue {
 }
 
 impl Queue {
-    fn take(&mut self) -> Option<Order> {
+    fn take(&mut self) -> Option<SpawnOrder> {
         let (_, order) = self.orders.pop_front()?;
         self.taken = Some(Instant::now());
         Some(order)
@@ -114,7 +114,7 @@ impl Spawner {
     }
 
     /// Queues an order.
-    pub fn queue(&self, order: Order) {
+    pub fn queue(&self, order: SpawnOrder) {
         let mut queue = self.lock();
         queue.orders.push_back((Instant::now(), order));
         if queue.orders.len() > queue.idle {
@@ -146,7 +146,7 @@ impl Spawner {
         Ok(())
     }
 
-    fn next(&self) -> Order {
+    fn next(&self) -> SpawnOrder {
         let mut queue = self.lock();
         loop {
             if let Some(order) = queue.take() {
@@ -160,7 +160,7 @@ impl Spawner {
     }
 
     /// Waits until an order has waited too long, leaves the post to another thread and takes it.
-    fn stand_by(self: &Arc<Self>) -> Order {
+    fn stand_by(self: &Arc<Self>) -> SpawnOrder {
         let mut queue = self.lock();
         loop {
             let patience = match queue.waited() {
@@ -189,7 +189,7 @@ impl Spawner {
         }
     }
 
-    fn spawn(&self, order: &Order, stack: &mut Stack) {
+    fn spawn(&self, order: &SpawnOrder, stack: &mut Stack) {
         let (token, context) = (order.token, &self.context);
         let start = || start_child(order.id, &order.request, context, stack);
         match catch_unwind(AssertUnwindSafe(start)) {

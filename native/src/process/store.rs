@@ -15,7 +15,7 @@ const NEXT_ALARM: u64 = 4 << 20;
 
 /// What the spooler thread is to do.
 #[derive(Default)]
-pub struct Orders {
+pub struct SpoolWork {
     /// Extents that nobody needs any more: where they begin, and their length.
     pub freed: Vec<(u64, u64)>,
     /// More is in memory than there should be.
@@ -39,7 +39,7 @@ pub struct Store {
     end: AtomicU64,
     live: AtomicU64,
     failing: AtomicBool,
-    orders: Mutex<Orders>,
+    orders: Mutex<SpoolWork>,
     called: Condvar,
 }
 
@@ -89,7 +89,7 @@ impl Store {
     }
 
     /// Writes `bytes` behind what is in the file. Called by the spooler thread alone.
-    pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<Extent, Errno> {
+    pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<SpoolExtent, Errno> {
         let opened = self.file().clone();
         let file = match opened {
             Some(file) => file,
@@ -117,7 +117,7 @@ impl Store {
             .store((at + length).next_multiple_of(BLOCK), Relaxed);
         self.live.fetch_add(1, Relaxed);
         let store = Arc::clone(self);
-        Ok(Extent {
+        Ok(SpoolExtent {
             store,
             file,
             at,
@@ -142,7 +142,7 @@ impl Store {
     }
 
     /// Waits for something to do, and takes it.
-    pub fn wait(&self) -> Orders {
+    pub fn wait(&self) -> SpoolWork {
         let mut orders = self.orders();
         while orders.freed.is_empty() && !orders.crowded && !orders.closed {
             let waited = self.called.wait(orders);
@@ -186,7 +186,7 @@ impl Store {
         self.file.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn orders(&self) -> MutexGuard<'_, Orders> {
+    fn orders(&self) -> MutexGuard<'_, SpoolWork> {
         self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -212,14 +212,14 @@ impl Drop for Claim {
 }
 
 /// Bytes in the file. Dropping it frees them.
-pub struct Extent {
+pub struct SpoolExtent {
     store: Arc<Store>,
     file: Arc<OwnedFd>,
     at: u64,
     length: u64,
 }
 
-impl Extent {
+impl SpoolExtent {
     /// Number of bytes.
     pub fn len(&self) -> usize {
         self.length as usize
@@ -246,7 +246,7 @@ impl Extent {
     }
 }
 
-impl Drop for Extent {
+impl Drop for SpoolExtent {
     fn drop(&mut self) {
         self.store.orders().freed.push((self.at, self.length));
         self.store.called.notify_one();
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn extents_are_read_back_and_their_space_is_given_back() {
         let store = Store::new(10, &std::env::temp_dir());
-        let extents: Vec<Extent> = (1..=3u8)
+        let extents: Vec<SpoolExtent> = (1..=3u8)
             .map(|fill| store.put(&vec![fill; 100_000]).unwrap())
             .collect();
         let mut out = [0; 3];
