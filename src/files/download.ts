@@ -31,7 +31,10 @@ export async function openDownload(transfer: Transfer, stop: Stop, log: Log): Pr
     const [size, filled] = await stop.race(opened);
     if (filled < FIRST_BYTES) {
       end();
-      return { length: filled, body: first.subarray(0, filled) };
+      const body = first.slice(0, filled);
+      // Freed now, and not when it is collected.
+      first.buffer.transfer(0);
+      return { length: filled, body };
     }
     // A size that has been passed already was a lie, as those of /proc and /sys are.
     const length = size >= filled ? size : undefined;
