@@ -62,14 +62,7 @@ impl Connection {
     /// Sends a request and reads the head of its answer; returns the status. The body that is
     /// still unread of the answer before is read and dropped.
     pub fn request(&mut self, method: &str, path: &str, body: Option<&str>) -> Outcome<u16> {
-        let mut unread = Vec::new();
-        while self.read_body(&mut unread)? {
-            unread.clear();
-        }
-        if std::mem::take(&mut self.closes) {
-            self.socket = connect(self.address)?;
-            (self.start, self.end) = (0, 0);
-        }
+        self.ready()?;
         let body = body.unwrap_or_default();
         let length = match method {
             "GET" => String::new(),
@@ -82,6 +75,47 @@ impl Connection {
             .write_all(request.as_bytes())
             .map_err(|error| told(error.into()))?;
         self.read_head().map_err(told)
+    }
+
+    /// PUTs a body that is `piece` so many times, declared or in chunks; returns the status.
+    pub fn put(&mut self, path: &str, piece: &[u8], times: usize, chunked: bool) -> Outcome<u16> {
+        self.ready()?;
+        let framing = if chunked {
+            "transfer-encoding: chunked".to_owned()
+        } else {
+            format!("content-length: {}", piece.len() * times)
+        };
+        let head = &self.head;
+        write!(
+            self.socket,
+            "PUT {path} HTTP/1.1\r\n{head}{framing}\r\n\r\n"
+        )?;
+        let mut framed = piece.to_vec();
+        if chunked {
+            framed = format!("{:x}\r\n", piece.len()).into_bytes();
+            framed.extend_from_slice(piece);
+            framed.extend_from_slice(b"\r\n");
+        }
+        for _ in 0..times {
+            self.socket.write_all(&framed)?;
+        }
+        if chunked {
+            self.socket.write_all(b"0\r\n\r\n")?;
+        }
+        self.read_head()
+    }
+
+    /// Reads and drops what is unread of the answer before, behind which there may be no other on this connection.
+    fn ready(&mut self) -> Outcome<()> {
+        let mut unread = Vec::new();
+        while self.read_body(&mut unread)? {
+            unread.clear();
+        }
+        if std::mem::take(&mut self.closes) {
+            self.socket = connect(self.address)?;
+            (self.start, self.end) = (0, 0);
+        }
+        Ok(())
     }
 
     /// Sends a request and reads all of its answer.

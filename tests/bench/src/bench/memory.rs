@@ -1,5 +1,6 @@
 //! Resident memory, each time of a fresh daemon, and the time it takes to be there.
 
+use std::fs;
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 use super::commands::by_stream;
 use crate::Outcome;
 use crate::client::script;
-use crate::daemon::Daemon;
+use crate::daemon::{Daemon, TOKEN};
+use crate::http::Connection;
 
 /// Bytes in a megabyte, as memory is told here.
 const MB: f64 = 1e6;
@@ -54,6 +56,38 @@ pub fn after_acked(root: &Path, count: usize) -> Outcome<(f64, f64)> {
     }
     drop(client);
     Ok((before, resident(&daemon)? - before))
+}
+
+/// How many megabytes more there are after files went up and down over one connection, as long as that is kept: in the
+/// small pieces that client libraries send, declared and in chunks.
+pub fn after_transfers(root: &Path) -> Outcome<f64> {
+    let (daemon, before) = idle(root)?;
+    let path = format!("/dev/shm/guestd-bench-{}", daemon.pid());
+    let target = format!("/v1/fs/file?path={path}");
+    let mut connection = Connection::open(daemon.address, TOKEN)?;
+    let piece = vec![b'x'; 32 << 10];
+    let mut transfer = || -> Outcome<()> {
+        for chunked in [false, true] {
+            let status = connection.put(&target, &piece, 8192, chunked)?;
+            if status != 204 {
+                return Err(format!("an upload was answered with {status}").into());
+            }
+            let status = connection.request("GET", &target, None)?;
+            let (mut part, mut bytes) = (Vec::new(), 0);
+            while connection.read_body(&mut part)? {
+                bytes += part.len();
+                part.clear();
+            }
+            if (status, bytes) != (200, piece.len() * 8192) {
+                return Err(format!("a download was {status} with {bytes} bytes").into());
+            }
+        }
+        Ok(())
+    };
+    let done = transfer().and_then(|()| transfer());
+    let _ = fs::remove_file(&path);
+    done?;
+    Ok(resident(&daemon)? - before)
 }
 
 /// How many megabytes more there are with `count` unacked outputs of 16 MiB, half of each on

@@ -218,6 +218,7 @@ fn of_fresh_daemons(root: &Path, plan: Plan, want: &dyn Fn(&str) -> bool) -> Out
         Unit::Mb,
         Goal::AtMost(120.0),
     );
+    let mut moved = Line::new("memory after transfers", Unit::Mb, Goal::AtMost(10.0));
     if want(cold.name) {
         for _ in 0..plan.rounds {
             cold.ours.push(memory::cold_start(root)?);
@@ -234,6 +235,11 @@ fn of_fresh_daemons(root: &Path, plan: Plan, want: &dyn Fn(&str) -> bool) -> Out
             acked.ours.push(more);
         }
     }
+    if want(moved.name) {
+        for _ in 0..plan.rounds.min(3) {
+            moved.ours.push(memory::after_transfers(root)?);
+        }
+    }
     if want(unacked.name) {
         let begin = Instant::now();
         unacked
@@ -247,7 +253,7 @@ fn of_fresh_daemons(root: &Path, plan: Plan, want: &dyn Fn(&str) -> bool) -> Out
                 }
             })?);
     }
-    let lines = [cold, idle, acked, unacked];
+    let lines = [cold, idle, acked, moved, unacked];
     Ok(lines
         .into_iter()
         .filter(|line| !line.ours.is_empty())
