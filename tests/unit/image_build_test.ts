@@ -98,6 +98,15 @@ Deno.test("a disk size that is none, or too small for the daemon, is refused wit
   }
 });
 
+Deno.test("the guest's settings have what a compiled daemon misses of its launcher", () => {
+  const [launcher, settings] = ["scripts/guestd", "image/guestd.env"].map((name) =>
+    Deno.readTextFileSync(ROOT + name)
+  );
+  const interval = /^DENO_TOKIO_EVENT_INTERVAL=1\b/m;
+  match(launcher ?? "", interval);
+  match(settings ?? "", interval);
+});
+
 Deno.test("an architecture that there is no image for is refused with a sentence", async () => {
   const { code, said } = await build(["image", "mips"]);
   strictEqual(code, 2);
