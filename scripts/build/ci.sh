@@ -25,7 +25,7 @@ command_ci() {
   "$root/build.sh" check || failed=$((failed + 1))
   quick_suites
   say "comparing the daemon with its models for longer"
-  GUESTD_PROPERTY_RUNS=300 suite long deno_tests tests/property
+  GUESTD_PROPERTY_RUNS=500 suite long deno_tests --parallel tests/property
   say "testing the load driver, and the daemon by its short soak"
   suite driver cargo_tests tests/bench/Cargo.toml
   guest_part
