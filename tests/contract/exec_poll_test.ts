@@ -1,5 +1,5 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
-import { BLOCK, UNTIL_EOF } from "../support/child_scripts.ts";
+import { BLOCK } from "../support/child_scripts.ts";
 import { execPath } from "../support/daemon.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
@@ -60,34 +60,6 @@ withDaemon.test("a command that is over in an instant is exited in the first pol
     const { phase, stdout } = await daemon.poll(id);
     deepStrictEqual([phase, stdout], ["exited", "quick\n"]);
   }
-});
-
-withDaemon.test("a poll of a young exec is held until it is 100 ms old, and no longer", async ({ daemon }) => {
-  const started = performance.now();
-  const id = await daemon.exec(BLOCK);
-  const launched = performance.now();
-  strictEqual((await daemon.poll(id)).phase, "running");
-  const answered = performance.now();
-  // Its age counts from some moment within the start; the clock of the answer is ours.
-  strictEqual(answered - started >= 95, true, `${answered - started} ms`);
-  strictEqual(answered - launched < 1000, true, `${answered - launched} ms`);
-  const before = performance.now();
-  strictEqual((await daemon.poll(id)).phase, "running");
-  strictEqual(performance.now() - before < 90, true, "an older exec is polled at once");
-});
-
-withDaemon.test("a held poll is answered the moment the phase changes", async ({ daemon }) => {
-  let quickest = Infinity;
-  for (let times = 0; times < 10; times++) {
-    const started = performance.now();
-    const id = await daemon.exec(UNTIL_EOF, { stdin: true });
-    const held = daemon.poll(id);
-    await daemon.stdin(id, "", true);
-    strictEqual((await held).phase, "exited");
-    quickest = Math.min(quickest, performance.now() - started);
-  }
-  // Each could be held until it is 100 ms old.
-  strictEqual(quickest < 95, true, `${quickest} ms`);
 });
 
 withDaemon.test("a held poll whose client leaves costs nothing, and the next one is answered", async ({ daemon }) => {
