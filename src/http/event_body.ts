@@ -106,27 +106,25 @@ export class EventBody implements UnderlyingDefaultSource<Uint8Array<ArrayBuffer
   }
 
   #frames(records: readonly StreamRecord[]): Uint8Array<ArrayBuffer> {
-    const tails: Uint8Array<ArrayBuffer>[] = [];
+    // Output is encoded where it will lie; what is short is encoded now, for its length.
+    const parts = records.map((record) =>
+      "bytes" in record
+        ? record
+        : record.kind === "gap"
+        ? gapFrame(record)
+        : exitFrame(this.#options.exit())
+    );
     let bound = 0;
-    for (const record of records) {
-      if (record.kind === "stdout" || record.kind === "stderr") {
-        bound += outputFrameBound(record.bytes.length);
-        continue;
-      }
-      const tail = record.kind === "gap" ? gapFrame(record) : exitFrame(this.#options.exit());
-      bound += tail.length;
-      tails.push(tail);
+    for (const part of parts) {
+      bound += part instanceof Uint8Array ? part.length : outputFrameBound(part.bytes.length);
     }
     const target = new Uint8Array(bound);
     let at = 0;
-    for (const record of records) {
-      if (record.kind === "stdout" || record.kind === "stderr") {
-        at += writeOutputFrame(target, at, record.offset, record.kind, record.bytes);
-        continue;
-      }
-      const tail = tails.shift() ?? new Uint8Array();
-      target.set(tail, at);
-      at += tail.length;
+    for (const part of parts) {
+      if (part instanceof Uint8Array) {
+        target.set(part, at);
+        at += part.length;
+      } else at += writeOutputFrame(target, at, part.offset, part.kind, part.bytes);
     }
     return target.subarray(0, at);
   }

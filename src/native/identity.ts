@@ -1,16 +1,9 @@
+import type { Identity } from "../contract/hooks.ts";
 import type { Core } from "./core.ts";
 import { checked } from "./status.ts";
 
-/** The keys of the tunnels' handshake, 32 bytes each. */
-export interface IdentityKeys {
-  /** This VM's X25519 secret. */
-  readonly seed: Uint8Array<ArrayBuffer>;
-  /** The client's X25519 public key. */
-  readonly hostPublicKey: Uint8Array<ArrayBuffer>;
-}
-
 /** Installs the keys of the handshake, for tunnels opened from now on. Throws `NativeError`. */
-export function installIdentity(core: Core, { seed, hostPublicKey }: IdentityKeys): void {
+export function installIdentity(core: Core, { seed, hostPublicKey }: Identity): void {
   const { guestd_identity_install: install } = core.symbols;
   checked(
     "install the identity",

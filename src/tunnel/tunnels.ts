@@ -1,7 +1,8 @@
+import type { Identity } from "../contract/hooks.ts";
 import type { TunnelQuery } from "../contract/tunnel.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
-import { type IdentityKeys, installIdentity } from "../native/identity.ts";
+import { installIdentity } from "../native/identity.ts";
 import type { Net } from "./guest_socket.ts";
 import { findReadLoop } from "./pause.ts";
 import { Relay } from "./relay.ts";
@@ -40,7 +41,7 @@ export class Tunnels {
   }
 
   /** Installs the keys of the handshake. Throws `NativeError`. */
-  installIdentity(keys: IdentityKeys): void {
+  installIdentity(keys: Identity): void {
     installIdentity(this.#options.core, keys);
     this.#hasIdentity = true;
   }
