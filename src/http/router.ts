@@ -102,6 +102,8 @@ export function createRouter(options: RouterOptions): Router {
       const call: Call = { request, row, id, query: new Query(target.query), info };
       return await handlers[row.name](call);
     } catch (error) {
+      // Deno's server takes the bodies that are still arriving away when it stops accepting (denoland/deno#36809).
+      if (error instanceof BodyLost && draining) return answerFailure(row, "the daemon is ending");
       return answerError(error, row, log);
     }
   }
@@ -138,7 +140,7 @@ function answerError(error: unknown, row: RouteRow, log: Log): Response {
     return text(400, error.text);
   }
   logFailure(log, "a handler failed", row.name, error);
-  return answerFailure(row);
+  return answerFailure(row, "the daemon failed unexpectedly; its log says where");
 }
 
 /** The answer to a query that does not decode: with a slug where the protocol has one. */
@@ -150,14 +152,13 @@ function answerMismatch(error: Mismatch, row: RouteRow): Response {
 }
 
 /**
- * The answer to a failure that nobody foresaw. A hook that is not answered with 200 kills the VM.
+ * The answer to a failure that is not the client's. A hook that is not answered with 200 kills the VM.
  */
-function answerFailure(row: RouteRow): Response {
-  const detail = "the daemon failed unexpectedly; its log says where";
+function answerFailure(row: RouteRow, detail: string): Response {
   if (row.name === "exec_start") return json(500, new Refusal("spawn_failed", detail).body());
   if (row.name === "exec_stdin") return json(500, new Refusal("stdin_write_failed", detail).body());
   if (row.auth === "PlatformHook" && row.request === null) return new Response(null);
-  return text(500, "The daemon failed unexpectedly; its log says where.");
+  return text(500, `Cannot answer: ${detail}.`);
 }
 
 /** Logs an error by its kind and place: a message may quote what the client sent. */
