@@ -1,63 +1,66 @@
-//! Any bytes as an archive: the fuzzer's corpus and mutations of it. Whatever they are, the verdict
-//! is an acceptance or a refusal; refused, nothing is there; nothing lands outside the root.
+//! Any bytes as an archive: the fuzzer's corpus, mutations of it, and members that meet each other and
+//! symlinks on disk. Whatever they are, the verdict is an acceptance or a refusal; refused, nothing is
+//! there; nothing lands outside the root, or leads out of it afterwards.
 
+#[path = "support/trees.rs"]
+mod trees;
+
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::path::{Component, Path, PathBuf};
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicBool;
+use std::thread;
 
 use guestd::file::failure::{Failure, OVER_LIMIT, REFUSED};
-use guestd::file::reader::Source;
 use guestd::file::reserve::Reserve;
-use guestd::tar::Limits;
 use guestd::tar::extract::unpack;
-use guestd::tar::pack::Packer;
 use guestd::tar::spool::Spool;
 use proptest::prelude::*;
+use proptest::sample::Index;
 use rustix::fs::{MemfdFlags, memfd_create};
+use tar::{EntryType, Header};
+use trees::{LIMITS, Yard, packed};
 
-const LIMITS: Limits = Limits {
-    members: 1000,
-    bytes: 1 << 24,
-};
-
-/// A directory with a root in it, and something beside the root that must stay as it is.
-struct Yard(PathBuf);
-
-impl Yard {
-    fn new() -> Self {
-        static NEXT: AtomicU32 = AtomicU32::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path =
-            std::env::temp_dir().join(format!("guestd-yard-{}-{number}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        fs::write(path.join("x"), b"outside").unwrap();
-        Self(path)
+/// A root with things in it that an archive may meet.
+fn furnished() -> Yard {
+    let yard = Yard::new();
+    let root = yard.root();
+    fs::create_dir_all(root.join("a/b/c")).unwrap();
+    fs::create_dir(root.join("d")).unwrap();
+    fs::write(root.join("d/f"), b"old").unwrap();
+    for (target, link) in [
+        ("d", "in"),
+        ("../../d", "a/b/in"),
+        ("in/../a/b", "round"),
+        (".", "d/a"),
+        ("nowhere", "b"),
+        ("../..", "c"),
+        ("../f", "h"),
+    ] {
+        symlink(target, root.join(link)).unwrap();
     }
-
-    fn root(&self) -> PathBuf {
-        self.0.join("root")
-    }
-
-    /// A root with things in it that an archive may meet.
-    fn furnish(&self) {
-        fs::create_dir_all(self.root().join("d")).unwrap();
-        fs::write(self.root().join("d/f"), b"old").unwrap();
-        symlink("..", self.root().join("l")).unwrap();
-        symlink("../x", self.root().join("h")).unwrap();
-    }
-
-    fn outside(&self) -> (Vec<u8>, usize) {
-        let content = fs::read(self.0.join("x")).unwrap();
-        (content, fs::read_dir(&self.0).unwrap().count())
-    }
+    yard
 }
 
-impl Drop for Yard {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+/// Everything in it, with the targets of symlinks and the contents of files.
+fn listed(yard: &Yard) -> BTreeMap<PathBuf, (Option<PathBuf>, Option<Vec<u8>>)> {
+    let (mut found, mut dirs) = (BTreeMap::new(), vec![yard.0.clone()]);
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(dir).unwrap() {
+            let path = entry.unwrap().path();
+            let link = fs::read_link(&path).ok();
+            let is_dir = link.is_none() && path.is_dir();
+            let content = (link.is_none() && !is_dir).then(|| fs::read(&path).unwrap());
+            found.insert(path.clone(), (link, content));
+            if is_dir {
+                dirs.push(path);
+            }
+        }
     }
+    found
 }
 
 fn spooled(bytes: &[u8]) -> Spool {
@@ -71,78 +74,79 @@ fn extract(spool: &Spool, root: &Path) -> Result<(), Failure> {
     unpack(spool, root, LIMITS, reserve, &AtomicBool::new(false))
 }
 
-/// Extracts into an absent and into a furnished root. True if it was accepted.
+/// Extracts into an absent and into a furnished root. True if the former was accepted.
 fn verdict(bytes: &[u8]) -> bool {
     let spool = spooled(bytes);
-    let yard = Yard::new();
-    let first = extract(&spool, &yard.root());
-    if let Err(failure) = &first {
-        assert!(
-            [REFUSED, OVER_LIMIT].contains(&failure.status),
-            "{failure:?}"
-        );
-        assert!(!failure.text.contains('\n'), "{failure:?}");
-        assert_eq!(yard.outside(), (b"outside".to_vec(), 1));
-    } else {
-        assert_eq!(yard.outside(), (b"outside".to_vec(), 2));
-    }
-    let yard = Yard::new();
-    yard.furnish();
-    let again = extract(&spool, &yard.root());
-    assert_eq!(yard.outside(), (b"outside".to_vec(), 2));
-    if let Err(failure) = again {
-        assert!(
-            [REFUSED, OVER_LIMIT].contains(&failure.status),
-            "{failure:?}"
-        );
-        assert_eq!(fs::read(yard.root().join("d/f")).unwrap(), b"old");
-        assert_eq!(fs::read_dir(yard.root()).unwrap().count(), 3);
-    }
-    first.is_ok()
+    let [accepted, _] = [Yard::new(), furnished()].map(|yard| {
+        let before = listed(&yard);
+        let verdict = extract(&spool, &yard.root());
+        let after = listed(&yard);
+        if let Err(failure) = &verdict {
+            let refused = [REFUSED, OVER_LIMIT].contains(&failure.status);
+            assert!(refused && !failure.text.contains('\n'), "{failure:?}");
+            assert_eq!(after, before);
+        }
+        for (path, found) in &after {
+            match (path.strip_prefix(yard.root()), &found.0) {
+                (Err(_), _) => assert_eq!(before.get(path), Some(found), "{path:?}"),
+                (Ok(_), Some(target)) if before.get(path) != Some(found) => {
+                    assert!(
+                        !leads_out(&yard.root(), path, target),
+                        "{path:?} {target:?}"
+                    );
+                }
+                _ => {}
+            }
+        }
+        verdict.is_ok()
+    });
+    accepted
 }
 
-fn corpus() -> Vec<(String, Vec<u8>)> {
+/// Whether the target of a symlink in the root leads out of it, taken as it stands.
+fn leads_out(root: &Path, link: &Path, target: &Path) -> bool {
+    let depth = link.parent().unwrap().strip_prefix(root).unwrap();
+    let mut depth = depth.components().count() as i64;
+    target.components().any(|component| {
+        depth += match component {
+            Component::ParentDir => -1,
+            Component::Normal(_) => 1,
+            _ => 0,
+        };
+        depth < 0
+    })
+}
+
+/// Archives by name, in the order of their names.
+static CORPUS: LazyLock<BTreeMap<String, Vec<u8>>> = LazyLock::new(|| {
     let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/corpus/check_archive");
-    let mut found: Vec<(String, Vec<u8>)> = fs::read_dir(dir)
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .map(|entry| {
-            (
-                entry.file_name().into_string().unwrap(),
-                fs::read(entry.path()).unwrap(),
-            )
-        })
-        .collect();
-    found.sort();
-    found
+    let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap());
+    entries
+        .map(|entry| (entry.file_name(), fs::read(entry.path()).unwrap()))
+        .map(|(name, bytes)| (name.into_string().unwrap(), bytes))
+        .collect()
+});
+
+/// One of them.
+fn archive() -> impl Strategy<Value = &'static [u8]> {
+    any::<Index>().prop_map(|which| &which.get(&CORPUS.values().collect::<Vec<_>>())[..])
 }
 
 #[test]
 fn the_corpus_gets_the_verdicts_that_it_should() {
-    let refused = [
-        "absolute",
-        "cut_content",
-        "cut_header",
-        "device",
-        "dotdot",
-        "empty",
-        "fifo",
-        "garbage",
-        "hard_out",
-        "symlink_out",
-        "through_symlink",
-    ];
-    let corpus = corpus();
-    assert!(corpus.len() > 20);
-    for (name, bytes) in corpus {
-        assert_eq!(verdict(&bytes), !refused.contains(&name.as_str()), "{name}");
+    let refused = "absolute cut_content cut_header device dotdot empty fifo garbage hard_out \
+                   symlink_out through_symlink";
+    assert!(CORPUS.len() > 20);
+    for (name, bytes) in &*CORPUS {
+        let refused = refused.split(' ').any(|refused| refused == name.as_str());
+        assert_eq!(verdict(bytes), !refused, "{name}");
     }
 }
 
 #[test]
 fn a_whole_archive_is_refused_wherever_it_is_cut() {
     let written_by = ["gnu_", "sparse", "bsd_", "busybox", "pax_", "python_"];
-    for (name, bytes) in corpus() {
+    for (name, bytes) in &*CORPUS {
         if !written_by.iter().any(|program| name.starts_with(program)) {
             continue;
         }
@@ -160,31 +164,53 @@ fn a_whole_archive_is_refused_wherever_it_is_cut() {
 
 #[test]
 fn what_was_packed_is_extracted_to_what_is_packed_the_same() {
-    let yard = Yard::new();
-    yard.furnish();
-    fs::remove_file(yard.root().join("l")).unwrap();
-    fs::remove_file(yard.root().join("h")).unwrap();
+    let yard = furnished();
+    // What leads out is not extracted again.
+    for leading_out in ["c", "h"] {
+        fs::remove_file(yard.root().join(leading_out)).unwrap();
+    }
     let deep = yard.root().join(format!("{0}/{0}/{0}", "n".repeat(200)));
     fs::create_dir_all(&deep).unwrap();
     fs::write(deep.join("f"), vec![7; 200_000]).unwrap();
     fs::hard_link(deep.join("f"), yard.root().join("z")).unwrap();
     symlink("t".repeat(400), yard.root().join("far")).unwrap();
-    let packed = pack(&yard.root());
+    let archive = packed(&yard.root(), LIMITS);
     let copy = yard.0.join("copy");
-    extract(&spooled(&packed), &copy).unwrap();
-    assert_eq!(pack(&copy), packed);
+    extract(&spooled(&archive), &copy).unwrap();
+    assert_eq!(packed(&copy, LIMITS), archive);
 }
 
-fn pack(root: &Path) -> Vec<u8> {
-    let mut packer = Packer::open(root, LIMITS, &Default::default()).unwrap();
-    let (mut packed, mut block) = (Vec::new(), vec![0; 1000]);
-    loop {
-        let count = packer.fill(&mut block).unwrap();
-        packed.extend_from_slice(&block[..count]);
-        if count < block.len() {
-            return packed;
-        }
+#[test]
+fn a_hard_link_to_a_file_that_is_being_replaced_is_made_all_the_same() {
+    let yard = Yard::new();
+    let mut bytes = Vec::new();
+    for (kind, name, link) in [(EntryType::Regular, "f", ""), (EntryType::Link, "h", "f")] {
+        bytes.extend(header(kind, name, link));
     }
+    bytes.resize(bytes.len() + 1024, 0);
+    thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for _ in 0..3000 {
+                    extract(&spooled(&bytes), &yard.root()).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// A header of 512 bytes, for a member without content.
+fn header(kind: EntryType, name: &str, link: &str) -> [u8; 512] {
+    let mut header = Header::new_ustar();
+    header.set_entry_type(kind);
+    header.set_mode(0o755);
+    header.set_size(0);
+    header.as_old_mut().name[..name.len()].copy_from_slice(name.as_bytes());
+    if matches!(kind, EntryType::Symlink | EntryType::Link) {
+        header.set_link_name_literal(link).unwrap();
+    }
+    header.set_cksum();
+    *header.as_bytes()
 }
 
 /// Puts the right checksum on a header, so that what else was changed is looked at.
@@ -194,27 +220,62 @@ fn sign(block: &mut [u8]) {
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
 }
 
+/// So many cases, or as many as PROPTEST_CASES says.
+fn at_least(cases: u32) -> ProptestConfig {
+    let config = ProptestConfig::default();
+    ProptestConfig {
+        cases: config.cases.max(cases),
+        ..config
+    }
+}
+
+/// Few names, which meet each other and what is in a furnished root.
+fn member() -> impl Strategy<Value = (EntryType, String, String)> {
+    let kind = prop_oneof![
+        3 => Just(EntryType::Regular),
+        2 => Just(EntryType::Directory),
+        2 => Just(EntryType::Symlink),
+        1 => Just(EntryType::Link),
+    ];
+    let name = "(a|b|c|d|f|in|round)(/(a|b|c|d|f|in)){0,2}";
+    let link = "(\\.\\./){0,3}(a|b|d|f|in|round)(/(a|b|d|f|in|\\.\\.)){0,1}";
+    (kind, name, link)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(at_least(1000))]
+
+    #[test]
+    fn members_that_meet_each_other_and_symlinks_are_judged_and_confined(
+        members in prop::collection::vec(member(), 1..6),
+    ) {
+        let mut bytes = Vec::new();
+        for (kind, name, link) in &members {
+            bytes.extend(header(*kind, name, link));
+        }
+        bytes.resize(bytes.len() + 1024, 0);
+        verdict(&bytes);
+    }
+}
+
+proptest! {
+    #![proptest_config(at_least(400))]
 
     #[test]
     fn archives_with_changed_bytes_are_judged_and_confined(
-        which in any::<prop::sample::Index>(),
-        changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
+        archive in archive(),
+        changes in prop::collection::vec((any::<Index>(), any::<u8>()), 1..6),
         signed in any::<bool>(),
     ) {
-        let corpus = corpus();
-        let mut bytes = which.get(&corpus).1.clone();
-        if bytes.len() >= 512 {
-            for (at, byte) in changes {
+        let mut bytes = archive.to_vec();
+        for (at, byte) in changes {
+            if bytes.len() >= 512 {
                 // Mostly in headers, where bytes matter.
                 let at = at.index(bytes.len());
                 bytes[at] = byte;
-                if signed {
-                    let block = at / 512 * 512;
-                    if let Some(block) = bytes.get_mut(block..block + 512) {
-                        sign(block);
-                    }
+                let block = at / 512 * 512;
+                if let Some(block) = bytes.get_mut(block..block + 512).filter(|_| signed) {
+                    sign(block);
                 }
             }
         }
@@ -223,16 +284,14 @@ proptest! {
 
     #[test]
     fn archives_of_pieces_of_others_are_judged_and_confined(
-        pieces in prop::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 1usize..5), 1..8),
+        pieces in prop::collection::vec((archive(), any::<Index>(), 1usize..5), 1..8),
     ) {
-        let corpus = corpus();
         let mut bytes = Vec::new();
-        for (which, from, length) in pieces {
-            let archive = &which.get(&corpus).1;
-            let blocks = archive.len() / 512;
-            if blocks > 0 {
-                let from = from.index(blocks);
-                bytes.extend_from_slice(&archive[from * 512..(from + length).min(blocks) * 512]);
+        for (archive, from, length) in pieces {
+            let blocks: Vec<_> = archive.chunks_exact(512).collect();
+            if !blocks.is_empty() {
+                let from = from.index(blocks.len());
+                bytes.extend(blocks[from..].iter().take(length).copied().flatten());
             }
         }
         bytes.extend_from_slice(&[0; 1024]);

@@ -1,8 +1,11 @@
 //! Trees that change while they are packed, and trees that are too large to be.
 
+#[path = "support/trees.rs"]
+mod trees;
+
 use std::fs;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::symlink;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -11,44 +14,14 @@ use guestd::file::failure::OVER_LIMIT;
 use guestd::file::reader::Source;
 use guestd::tar::Limits;
 use guestd::tar::pack::Packer;
-
-const LIMITS: Limits = Limits {
-    members: 1000,
-    bytes: 1 << 24,
-};
-
-/// A directory that is removed with everything in it.
-struct Tree(PathBuf);
-
-impl Tree {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("guestd-{name}-{}", std::process::id()));
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-}
-
-impl Drop for Tree {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn packed(path: &Path, limits: Limits) -> Vec<u8> {
-    let mut packer = Packer::open(path, limits, &Arc::default()).unwrap();
-    let (mut bytes, mut out) = (Vec::new(), vec![0; 1 << 16]);
-    loop {
-        match packer.fill(&mut out).unwrap() {
-            0 => return bytes,
-            count => bytes.extend_from_slice(&out[..count]),
-        }
-    }
-}
+use trees::{LIMITS, Yard, packed};
 
 #[test]
 fn a_file_that_is_replaced_while_it_is_packed_is_the_old_or_the_new_one() {
-    let tree = Tree::new("swapped");
-    let (packing, beside) = (tree.0.join("tree"), tree.0.join("beside"));
+    let yard = Yard::new();
+    let tree = yard.root();
+    fs::create_dir(&tree).unwrap();
+    let (packing, beside) = (tree.join("tree"), tree.join("beside"));
     fs::create_dir(&packing).unwrap();
     fs::create_dir(&beside).unwrap();
     let contents = [vec![b'A'; 100], vec![b'B'; 5000]];
@@ -88,31 +61,35 @@ fn a_file_that_is_replaced_while_it_is_packed_is_the_old_or_the_new_one() {
 
 #[test]
 fn a_directory_of_too_many_names_is_refused_while_it_is_listed() {
-    let tree = Tree::new("crowded");
+    let yard = Yard::new();
+    let tree = yard.root();
+    fs::create_dir(&tree).unwrap();
     for number in 0..20 {
-        fs::write(tree.0.join(format!("f{number}")), b"").unwrap();
+        fs::write(tree.join(format!("f{number}")), b"").unwrap();
     }
     let limits = |members| Limits { members, ..LIMITS };
-    // The root counts, too. Nothing is measured yet when it is opened.
-    let refused = Packer::open(&tree.0, limits(20), &Arc::default());
+    // The root counts, too.
+    let refused = Packer::open(&tree, limits(20), &Arc::default());
     let failure = refused.err().unwrap();
     assert_eq!(failure.status, OVER_LIMIT);
     assert!(
         failure.text.ends_with("it has more than 20 members"),
         "{failure:?}"
     );
-    assert!(packed(&tree.0, limits(21)).len() >= 21 * 512);
+    assert!(packed(&tree, limits(21)).len() >= 21 * 512);
     // What is left out counts as nothing.
-    let fifo = tree.0.join("fifo");
+    let fifo = tree.join("fifo");
     let kind = rustix::fs::FileType::Fifo;
     rustix::fs::mknodat(rustix::fs::CWD, &fifo, kind, rustix::fs::Mode::RUSR, 0).unwrap();
-    packed(&tree.0, limits(21));
+    packed(&tree, limits(21));
 }
 
 #[test]
 fn a_tree_that_grows_to_twice_what_is_allowed_while_it_is_packed_is_given_up() {
-    let tree = Tree::new("growing");
-    let below = tree.0.join("below");
+    let yard = Yard::new();
+    let tree = yard.root();
+    fs::create_dir(&tree).unwrap();
+    let below = tree.join("below");
     fs::create_dir(&below).unwrap();
     for (names, given_up) in [(6, false), (7, true)] {
         let limits = Limits {
@@ -122,8 +99,7 @@ fn a_tree_that_grows_to_twice_what_is_allowed_while_it_is_packed_is_given_up() {
         for file in fs::read_dir(&below).unwrap() {
             fs::remove_file(file.unwrap().path()).unwrap();
         }
-        let mut packer = Packer::open(&tree.0, limits, &Arc::default()).unwrap();
-        while !packer.prepare().unwrap() {}
+        let mut packer = Packer::open(&tree, limits, &Arc::default()).unwrap();
         // It was measured, and its root listed: the root and what is below it are two of eight.
         for number in 0..names {
             fs::write(below.join(format!("f{number}")), b"").unwrap();
@@ -137,4 +113,40 @@ fn a_tree_that_grows_to_twice_what_is_allowed_while_it_is_packed_is_given_up() {
             }
         }
     }
+}
+
+#[test]
+fn what_has_become_something_else_since_it_was_listed_is_that() {
+    let yard = Yard::new();
+    let tree = yard.root();
+    fs::create_dir(&tree).unwrap();
+    let at = |name: &str| tree.join(name);
+    for file in ["file", "gone", "z"] {
+        fs::write(at(file), b"1").unwrap();
+    }
+    fs::create_dir(at("dir")).unwrap();
+    symlink("file", at("link")).unwrap();
+    // It has listed the root.
+    let mut packer = Packer::open(&tree, LIMITS, &Arc::default()).unwrap();
+    for file in ["file", "gone", "link"] {
+        fs::remove_file(at(file)).unwrap();
+    }
+    symlink("link", at("file")).unwrap();
+    fs::remove_dir(at("dir")).unwrap();
+    fs::write(at("dir"), b"2").unwrap();
+    fs::create_dir(at("link")).unwrap();
+    fs::write(at("link/within"), b"3").unwrap();
+    let (mut bytes, mut found) = (vec![0; 1 << 16], Vec::new());
+    let count = packer.fill(&mut bytes).unwrap();
+    for entry in tar::Archive::new(&bytes[..count]).entries().unwrap() {
+        let entry = entry.unwrap();
+        let name = entry.path().unwrap().display().to_string();
+        found.push((name, entry.header().entry_type().as_byte()));
+    }
+    let wanted = [("./", b'5'), ("dir", b'0'), ("file", b'2'), ("link/", b'5')];
+    let wanted = wanted
+        .into_iter()
+        .chain([("link/within", b'0'), ("z", b'0')]);
+    let wanted: Vec<_> = wanted.map(|(name, kind)| (name.to_owned(), kind)).collect();
+    assert_eq!(found, wanted);
 }

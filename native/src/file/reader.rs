@@ -4,11 +4,6 @@ use super::failure::Failure;
 
 /// Something that is read from front to end.
 pub trait Source: Send {
-    /// Does a piece of what has to be done before the first byte; true once there is no more of it.
-    fn prepare(&mut self) -> Result<bool, Failure> {
-        Ok(true)
-    }
-
     /// Writes as many bytes as fit and are there; fewer than fit only at the end.
     fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure>;
 }

@@ -3,22 +3,21 @@
 use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use rustix::fs::{Mode, fchmod, fstat, futimens};
+use rustix::fs::{Mode, Stat, fchmod, fstat, futimens};
 use rustix::io::Errno;
 
-use super::Limits;
 use super::check::{check, name_of, taken_by};
-use super::index::{NameKey, NameKeys, ROOT};
 use super::members::Members;
 use super::name::{components, resolve, split};
 use super::parser::{ArchiveMember, MemberKind};
 use super::place::{MemberPlace, Why, times};
 use super::root::TreeRoot;
 use super::spool::Spool;
+use super::{Limits, identity};
 use crate::file::failure::{CANCELLED, Failure, shown_bytes};
 use crate::file::parents::Parents;
 use crate::file::reserve::Reserve;
@@ -40,8 +39,8 @@ pub fn unpack(
         Err(Errno::NOENT) => None,
         found => Some(found.map_err(failed)?),
     };
-    let sum = check(spool, existing.as_ref(), limits, stopped)?;
-    reserve.check(path, sum.taken.saturating_sub(spool.own_taken()))?;
+    let taken = check(spool, existing.as_ref(), limits, stopped)?;
+    reserve.check(path, taken.saturating_sub(spool.own_taken()))?;
     let mut parents = Parents::default();
     let root = match existing {
         Some(root) => root,
@@ -55,7 +54,6 @@ pub fn unpack(
         members: Members::new(spool, limits.bytes),
         reserve,
         parent: None,
-        keys: NameKeys::default(),
         directories: HashMap::new(),
         swept: HashSet::new(),
     };
@@ -67,19 +65,20 @@ pub fn unpack(
     Ok(())
 }
 
-/// Invariant: `parent` is the directory that the last member went to, and its resolved name. By the hashes of their
-/// names, `directories` are those that members name, and `swept` those that were rid of what killed daemons have left.
+/// Invariant: `parent` is the directory that the last member went to, and its resolved name. By
+/// device and inode, `directories` are those that members name, and `swept` those that were rid of
+/// what killed daemons have left there.
 struct Extraction<'a> {
     root: TreeRoot,
     members: Members<'a>,
     reserve: Reserve,
     parent: Option<(Vec<u8>, OwnedFd)>,
-    keys: NameKeys,
-    directories: HashMap<NameKey, NamedDir>,
-    swept: HashSet<NameKey>,
+    directories: HashMap<(u64, u64), NamedDir>,
+    swept: HashSet<(u64, u64)>,
 }
 
-/// A directory that a member names: how deep it lies, where the last such member begins, and whether it was made.
+/// A directory that a member names: how deep it lies, where the last such member begins, and whether
+/// it was made.
 struct NamedDir {
     depth: usize,
     start: u64,
@@ -100,31 +99,36 @@ impl Extraction<'_> {
 
     fn member(&mut self, member: &ArchiveMember) -> Result<(), Why> {
         let name = name_of(member)?;
-        let made = !name.is_empty() && self.put(member, &name)?;
-        if member.kind == MemberKind::Directory {
-            let depth = components(&name).count();
-            let start = member.start;
-            let dir = NamedDir { depth, start, made };
-            self.directories.insert(self.keys.of(ROOT, &name), dir);
+        if name.is_empty() {
+            self.name_dir(member, 0, fstat(&self.root.0)?, false);
+            return Ok(());
         }
-        Ok(())
-    }
-
-    /// Puts a member at its place. True if it is a directory that was made.
-    fn put(&mut self, member: &ArchiveMember, name: &[u8]) -> Result<bool, Why> {
-        let (parent, name) = split(name);
-        let (parent, dir) = match self.parent.take() {
-            Some((last, dir)) if last == parent => (last, dir),
+        let (parent, last) = split(&name);
+        let (known, dir) = match self.parent.take() {
+            Some((known, dir)) if known == parent => (known, dir),
             _ => (parent.to_vec(), self.root.make_dir(parent)?),
         };
-        let (parent, dir) = self.parent.insert((parent, dir));
-        let (dir, taken) = (dir.as_fd(), &Cell::new(false));
+        let placed = self.place(member, dir.as_fd(), &name, last);
+        self.parent = Some((known, dir));
+        placed
+    }
+
+    fn place(
+        &mut self,
+        member: &ArchiveMember,
+        dir: BorrowedFd<'_>,
+        whole: &[u8],
+        name: &[u8],
+    ) -> Result<(), Why> {
+        let taken = &Cell::new(false);
         let place = MemberPlace { dir, name, taken };
         self.reserve.count(dir, taken_by(member))?;
-        let mut made = false;
         match member.kind {
             MemberKind::File => place.file(member, &mut self.members, &mut self.reserve)?,
-            MemberKind::Directory => made = place.directory()?,
+            MemberKind::Directory => {
+                let (made, stat) = place.directory()?;
+                self.name_dir(member, components(whole).count(), stat, made);
+            }
             MemberKind::Symlink => place.symlink(member)?,
             MemberKind::HardLink => {
                 let target = resolve(&member.link).map_err(|_| Errno::INVAL)?;
@@ -134,11 +138,17 @@ impl Extraction<'_> {
                 place.hard_link(MemberPlace { dir, name, taken })?;
             }
         }
-        if taken.get() && self.swept.insert(self.keys.of(ROOT, parent)) {
+        if taken.get() && self.swept.insert(identity(&fstat(dir)?)) {
             // What cannot be swept is in nobody's way.
             let _ = sweep(dir);
         }
-        Ok(made)
+        Ok(())
+    }
+
+    fn name_dir(&mut self, member: &ArchiveMember, depth: usize, stat: Stat, made: bool) {
+        let start = member.start;
+        let dir = NamedDir { depth, start, made };
+        self.directories.insert(identity(&stat), dir);
     }
 
     /// Gives directories their modes and times, once nothing more is written into them. The deepest
@@ -178,7 +188,7 @@ impl Extraction<'_> {
         let name = shown_bytes(&member.name);
         let failure = match why {
             Why::Failure(failure) => failure,
-            Why::Errno(errno) => match self.reserve.filled(errno, &self.root) {
+            Why::Errno(errno) => match self.reserve.filled(errno, &self.root.0) {
                 Some(failure) => failure,
                 None => {
                     let text =

@@ -3,24 +3,27 @@
 //! - `walk`, `pack`, `header`  a directory as a pax archive
 //! - `field`, `pax`, `sparse`, `parser`  headers as members
 //! - `spool`, `members`  an archive while it arrives, and what is read of it afterwards
-//! - `name`, `index`, `check`  what of it is refused before anything is written
+//! - `name`, `index`, `path_walk`, `check`  what of it is refused before anything is written
 //! - `root`, `place`, `extract`  the members on disk, confined to their root by the kernel
 
 pub mod check;
 pub mod extract;
-pub mod field;
-pub mod header;
-pub mod index;
-pub mod members;
-pub mod name;
+mod field;
+mod header;
+mod index;
+mod members;
+mod name;
 pub mod pack;
-pub mod parser;
-pub mod pax;
-pub mod place;
-pub mod root;
-pub mod sparse;
+mod parser;
+mod path_walk;
+mod pax;
+mod place;
+mod root;
+mod sparse;
 pub mod spool;
-pub mod walk;
+mod walk;
+
+use rustix::fs::Stat;
 
 /// Size of a tar block, in bytes.
 pub const BLOCK: usize = 512;
@@ -34,6 +37,20 @@ pub struct Limits {
     pub bytes: u64,
 }
 
+impl Limits {
+    /// What there is too much of, if anything.
+    pub fn exceeded(&self, members: u64, bytes: u64) -> Option<String> {
+        let counts = [
+            (members, self.members, "members"),
+            (bytes, self.bytes, "bytes"),
+        ];
+        let mut exceeded = counts.iter().filter(|(count, limit, _)| count > limit);
+        exceeded
+            .next()
+            .map(|(_, limit, what)| format!("has more than {limit} {what}"))
+    }
+}
+
 /// A field that holds not what it should; whoever reads it says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
@@ -41,4 +58,9 @@ pub struct Malformed;
 /// `size` rounded up to whole blocks; none if that is no u64.
 pub fn padded(size: u64) -> Option<u64> {
     size.checked_next_multiple_of(BLOCK as u64)
+}
+
+/// What tells a file from all others: device and inode.
+pub fn identity(stat: &Stat) -> (u64, u64) {
+    (stat.st_dev, stat.st_ino)
 }

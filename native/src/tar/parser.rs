@@ -3,7 +3,7 @@
 use tar::Header;
 
 use super::pax::{Extensions, Time};
-use super::sparse::{Extent, Lines, MapReader, SparseMap, gnu_extents};
+use super::sparse::{MapReader, SparseMap, gnu_extents};
 use super::{BLOCK, Malformed, field, padded};
 use crate::file::failure::{Failure, OVER_LIMIT, REFUSED, shown_bytes};
 
@@ -11,30 +11,21 @@ use crate::file::failure::{Failure, OVER_LIMIT, REFUSED, shown_bytes};
 const MAX_EXTENSION: u64 = 1 << 20;
 
 /// What a member is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum MemberKind {
-    /// A regular file.
     File,
-    /// A directory.
     Directory,
-    /// A symlink.
     Symlink,
-    /// Another name of a member before it.
     HardLink,
 }
 
-/// A member of an archive.
-#[derive(Clone, Debug)]
+/// A member of an archive: its name, and the target of a link, are as the archive has them.
 pub struct ArchiveMember {
-    /// What it is.
     pub kind: MemberKind,
-    /// Its name as the archive has it.
     pub name: Vec<u8>,
-    /// Target of a link as the archive has it.
     pub link: Vec<u8>,
     /// Permission bits, 0o777 at most.
     pub mode: u32,
-    /// Time of modification.
     pub mtime: Time,
     /// Where its header begins, extensions included.
     pub start: u64,
@@ -61,9 +52,7 @@ impl ArchiveMember {
 
     /// As [`ArchiveMember::refused`], for a limit.
     pub fn over(&self, why: &str) -> Failure {
-        let status = OVER_LIMIT;
-        let Failure { text, .. } = self.refused(why);
-        Failure { status, text }
+        Failure::new(OVER_LIMIT, self.refused(why).text)
     }
 
     fn within(self, max: u64) -> Result<Self, Failure> {
@@ -98,7 +87,7 @@ pub enum Parsed {
 enum Expected {
     Header,
     Extension(Extension),
-    Map(ArchiveMember, u64, MapReader),
+    Map(ArchiveMember, MapReader),
 }
 
 /// An extension whose header was at `at` and of whose content `data` has come.
@@ -163,7 +152,7 @@ impl Parser {
                 extension.data.extend_from_slice(&block[..wanted]);
                 self.extension(extension)
             }
-            Expected::Map(member, size, reader) => self.map(member, size, reader, block),
+            Expected::Map(member, reader) => self.map(member, reader, block),
         }
     }
 
@@ -268,11 +257,8 @@ impl Parser {
         // Programs differ in whether content follows; a hard link's never does.
         let stored = if kind == MemberKind::File { size } else { 0 };
         let mode = number(&fields.mode, "has a mode that is no number")?;
-        let default = if kind == MemberKind::Directory {
-            0o755
-        } else {
-            0o644
-        };
+        let is_dir = kind == MemberKind::Directory;
+        let default = if is_dir { 0o755 } else { 0o644 };
         let mtime = number(&fields.mtime, "has a time that is no number")?.unwrap_or(0);
         let link = said.link.or(said.long_link);
         let mut member = ArchiveMember {
@@ -290,78 +276,46 @@ impl Parser {
         .within(self.max_bytes)?;
         let end = padded(stored.max(listing)).and_then(|whole| self.next.checked_add(whole));
         member.end = end.ok_or_else(|| member.refused("has a size that no file can have"))?;
-        let broken = |member: &ArchiveMember| member.refused(BROKEN_MAP);
-        if flag == b'S' {
-            let gnu = header.as_gnu().ok_or_else(|| broken(&member))?;
-            let real_size = field::unsigned(&gnu.realsize).ok_or_else(|| broken(&member))?;
-            let (mut extents, fields) = (Vec::new(), &header.as_bytes()[386..482]);
-            gnu_extents(fields, &mut extents).map_err(|Malformed| broken(&member))?;
-            return match gnu.isextended[0] {
-                1 => self.map_follows(member, real_size, MapReader::Gnu(extents)),
-                _ => self.mapped(member, real_size, extents),
-            };
-        }
-        match (said.extents, said.sparse_major, said.sparse_size) {
-            (None, None, _) => Ok(self.finish(member)),
-            (Some(extents), _, Some(real_size)) => self.mapped(member, real_size, extents),
-            (None, Some(1), Some(real_size)) if stored > 0 => {
-                self.map_follows(member, real_size, MapReader::Lines(Lines::default()))
-            }
-            _ => Err(broken(&member)),
-        }
-    }
-
-    fn map_follows(
-        &mut self,
-        member: ArchiveMember,
-        real_size: u64,
-        reader: MapReader,
-    ) -> Result<Parsed, Failure> {
-        self.expected = Expected::Map(member, real_size, reader);
-        Ok(Parsed::More)
+        let reader = match (flag, said.extents, said.sparse_major) {
+            (b'S', _, _) => gnu_map(header),
+            (_, None, None) => return Ok(self.finish(member)),
+            (_, None, Some(major)) if major != 1 => None,
+            (_, extents, _) => (said.sparse_size).map(|size| MapReader::new(size, extents)),
+        };
+        let reader = reader.ok_or_else(|| member.refused(BROKEN_MAP))?;
+        self.mapped(member, reader)
     }
 
     /// Takes a block of a map of a sparse file, which lies before the content.
     fn map(
         &mut self,
         mut member: ArchiveMember,
-        real_size: u64,
         mut reader: MapReader,
         block: &[u8; BLOCK],
     ) -> Result<Parsed, Failure> {
-        let broken = |member: &ArchiveMember| member.refused(BROKEN_MAP);
-        let whole = reader.take(block).map_err(|Malformed| broken(&member))?;
-        member.data = self.next;
-        match reader {
+        let taken = reader.take(block).ok();
+        let (mut stored, mut end) = (Some(member.stored), Some(member.end));
+        match reader.gnu {
             // Blocks that the size does not count.
-            MapReader::Gnu(_) => {
-                let end = member.end.checked_add(BLOCK as u64);
-                member.end = end.ok_or_else(|| broken(&member))?;
-            }
-            MapReader::Lines(_) => {
-                let left = member.stored.checked_sub(BLOCK as u64);
-                member.stored = left.ok_or_else(|| broken(&member))?;
-                if whole.is_none() && member.stored == 0 {
-                    return Err(broken(&member));
-                }
-            }
+            true => end = member.end.checked_add(BLOCK as u64),
+            false => stored = member.stored.checked_sub(BLOCK as u64),
         }
-        match whole {
-            Some(extents) => self.mapped(member, real_size, extents),
-            None => self.map_follows(member, real_size, reader),
-        }
+        let (Some(()), Some(stored), Some(end)) = (taken, stored, end) else {
+            return Err(member.refused(BROKEN_MAP));
+        };
+        (member.data, member.stored, member.end) = (self.next, stored, end);
+        self.mapped(member, reader)
     }
 
-    fn mapped(
-        &mut self,
-        mut member: ArchiveMember,
-        real_size: u64,
-        extents: Vec<Extent>,
-    ) -> Result<Parsed, Failure> {
-        member.sparse = SparseMap::new(extents, real_size, member.stored);
-        if member.sparse.is_none() {
-            return Err(member.refused(BROKEN_MAP));
+    fn mapped(&mut self, mut member: ArchiveMember, reader: MapReader) -> Result<Parsed, Failure> {
+        if !reader.whole && (reader.gnu || member.stored > 0) {
+            self.expected = Expected::Map(member, reader);
+            return Ok(Parsed::More);
         }
+        let whole = reader.whole.then_some(reader.extents);
+        let map =
+            whole.and_then(|extents| SparseMap::new(extents, reader.real_size, member.stored));
+        member.sparse = Some(map.ok_or_else(|| member.refused(BROKEN_MAP))?);
         let member = member.within(self.max_bytes)?;
         Ok(self.finish(member))
     }
@@ -388,4 +342,13 @@ fn header_name(header: &Header) -> Vec<u8> {
         None | Some([]) => name.to_vec(),
         Some(prefix) => [prefix, b"/", name].concat(),
     }
+}
+
+/// The map in an old GNU header, or its beginning.
+fn gnu_map(header: &Header) -> Option<MapReader> {
+    let gnu = header.as_gnu()?;
+    let mut reader = MapReader::new(field::unsigned(&gnu.realsize)?, None);
+    (reader.gnu, reader.whole) = (true, gnu.isextended[0] != 1);
+    gnu_extents(&header.as_bytes()[386..482], &mut reader.extents).ok()?;
+    Some(reader)
 }

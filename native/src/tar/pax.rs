@@ -169,10 +169,5 @@ mod tests {
             prop_assert_eq!((key, read), (&b"key"[..], &value[..]));
             prop_assert_eq!(next(rest), Some([&b"k"[..], b"", b""]));
         }
-
-        #[test]
-        fn any_bytes_are_read_without_a_panic(data in proptest::collection::vec(any::<u8>(), 0..64)) {
-            let _ = (next(&data), time(&data), decimal(&data));
-        }
     }
 }

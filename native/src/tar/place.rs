@@ -8,14 +8,13 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat, ftruncate,
-    futimens, linkat, mkdirat, openat, renameat, symlinkat, unlinkat, utimensat,
+    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat,
+    ftruncate, futimens, linkat, mkdirat, openat, renameat, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::members::{Members, WINDOW};
 use super::parser::ArchiveMember;
-use super::root::kind_at;
 use super::spool::write_all_at;
 use crate::file::failure::Failure;
 use crate::file::reserve::Reserve;
@@ -29,7 +28,6 @@ const LINK_TRIES: usize = 16;
 
 /// Why a member was not put at its place.
 pub enum Why {
-    /// A system call failed.
     Errno(Errno),
     /// The reserve was reached, or nobody waits for the rest any more.
     Failure(Failure),
@@ -50,9 +48,7 @@ impl From<Failure> for Why {
 /// Where a member goes: a directory beneath the root, and a name in it.
 #[derive(Clone, Copy)]
 pub struct MemberPlace<'a> {
-    /// The directory.
     pub dir: BorrowedFd<'a>,
-    /// The name in it.
     pub name: &'a [u8],
     /// Set once something was there under its name.
     pub taken: &'a Cell<bool>,
@@ -153,18 +149,23 @@ impl MemberPlace<'_> {
         })
     }
 
-    /// Makes a directory unless there is one; true if it made it. A symlink under its name goes.
-    pub fn directory(&self) -> Result<bool, Errno> {
+    /// Makes a directory unless there is one; true if it made it, and what is known of it. A symlink
+    /// under its name goes.
+    pub fn directory(&self) -> Result<(bool, Stat), Errno> {
         loop {
-            match mkdirat(self.dir, self.name(), Mode::RWXU) {
-                Err(Errno::EXIST) => {}
-                other => return other.map(|()| true),
+            let made = mkdirat(self.dir, self.name(), Mode::RWXU);
+            if !matches!(made, Ok(()) | Err(Errno::EXIST)) {
+                made?;
             }
-            match kind_at(self.dir, self.name)? {
-                Some(FileType::Directory) => return Ok(false),
-                Some(FileType::Symlink) => unlinkat(self.dir, self.name(), AtFlags::empty())?,
-                Some(_) => return Err(Errno::NOTDIR),
-                None => {}
+            let stat = statat(self.dir, self.name(), AtFlags::SYMLINK_NOFOLLOW);
+            match stat.map(|stat| (FileType::from_raw_mode(stat.st_mode), stat)) {
+                Ok((FileType::Directory, stat)) => return Ok((made.is_ok(), stat)),
+                Ok((FileType::Symlink, _)) => {
+                    unlinkat(self.dir, self.name(), AtFlags::empty())?;
+                }
+                Ok(_) => return Err(Errno::NOTDIR),
+                Err(Errno::NOENT) => {}
+                Err(errno) => return Err(errno),
             }
         }
     }
@@ -244,47 +245,4 @@ fn fill(
         from += extent.length;
     }
     Ok(ftruncate(file, map.size)?)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::file::testing::TempDir;
-    use std::os::fd::AsFd;
-    use std::thread;
-
-    #[test]
-    fn a_file_that_is_being_replaced_is_linked_to_all_the_same() {
-        let dir = TempDir::make();
-        let at = |name: &str| dir.path().join(name);
-        std::fs::write(at("target"), b"").unwrap();
-        let fd = File::open(dir.path()).unwrap();
-        let taken = Cell::new(false);
-        let place = |name| MemberPlace {
-            dir: fd.as_fd(),
-            name,
-            taken: &taken,
-        };
-        let done = std::sync::atomic::AtomicBool::new(false);
-        let ordering = std::sync::atomic::Ordering::Relaxed;
-        thread::scope(|scope| {
-            scope.spawn(|| {
-                while !done.load(ordering) {
-                    std::fs::write(at("new"), b"").unwrap();
-                    std::fs::rename(at("new"), at("target")).unwrap();
-                }
-            });
-            let made = (0..100_000).find_map(|_| {
-                let made = place(b"link").hard_link(place(b"target"));
-                std::fs::remove_file(at("link")).ok();
-                made.err()
-            });
-            done.store(true, ordering);
-            assert_eq!(made, None);
-        });
-        assert_eq!(
-            place(b"link").hard_link(place(b"absent")),
-            Err(Errno::NOENT)
-        );
-    }
 }

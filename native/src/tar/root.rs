@@ -1,7 +1,7 @@
 //! The directory that an archive is extracted into. The kernel sees to it that no path leaves it.
 
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -21,13 +21,7 @@ const PIECE: usize = 4000;
 const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The root's descriptor.
-pub struct TreeRoot(OwnedFd);
-
-impl AsFd for TreeRoot {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
-    }
-}
+pub struct TreeRoot(pub OwnedFd);
 
 /// What lies at a name.
 pub fn kind_at(dir: impl AsFd, name: &[u8]) -> Result<Option<FileType>, Errno> {

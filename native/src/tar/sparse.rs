@@ -7,22 +7,17 @@ use super::{BLOCK, Malformed};
 const MAX_EXTENTS: usize = 1 << 20;
 
 /// Bytes of a file that the archive holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq)]
 pub struct Extent {
-    /// Where in the file they belong.
     pub offset: u64,
-    /// How many.
     pub length: u64,
 }
 
 /// A sparse file's map.
 ///
 /// Invariant: extents do not overlap, lie in order, and end within `size`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SparseMap {
-    /// The bytes that the archive holds, in their order.
     pub extents: Vec<Extent>,
-    /// Size of the file.
     pub size: u64,
 }
 
@@ -66,27 +61,6 @@ pub fn of_list(text: &[u8]) -> Option<Vec<Extent>> {
     Some(extents)
 }
 
-/// Reads the part of a map that stands in blocks between a header and the content.
-pub enum MapReader {
-    /// Blocks that continue an old GNU header, and the extents so far.
-    Gnu(Vec<Extent>),
-    /// Lines of numbers, as format 1.0 writes them.
-    Lines(Lines),
-}
-
-impl MapReader {
-    /// Takes a block; gives the extents once they are all there. An error if it is no map.
-    pub fn take(&mut self, block: &[u8; BLOCK]) -> Result<Option<Vec<Extent>>, Malformed> {
-        match self {
-            Self::Lines(lines) => lines.take(block),
-            Self::Gnu(extents) => {
-                gnu_extents(&block[..504], extents)?;
-                Ok((block[504] != 1).then(|| std::mem::take(extents)))
-            }
-        }
-    }
-}
-
 /// Adds extents as fields of an old GNU header give them: twelve bytes of offset, twelve of length, blank if unused.
 pub fn gnu_extents(fields: &[u8], extents: &mut Vec<Extent>) -> Result<(), Malformed> {
     for field in fields.chunks_exact(24) {
@@ -99,41 +73,70 @@ pub fn gnu_extents(fields: &[u8], extents: &mut Vec<Extent>) -> Result<(), Malfo
     Ok(())
 }
 
-/// Invariant: `line` is the part of a line that was read, at most as long as a number may be.
+/// The map of a sparse file while its blocks arrive, which lie between the header and the content.
+///
+/// Invariant: `extents` are those so far. In lines of numbers, as format 1.0 writes them, `line` is the
+/// part of a line that was read, at most as long as a number may be; `offset` was read and has no length
+/// yet; `left` is how many extents come after it.
 #[derive(Default)]
-pub struct Lines {
+pub struct MapReader {
+    /// Whether it is in blocks that continue an old GNU header, and not in lines.
+    pub gnu: bool,
+    pub real_size: u64,
+    /// Whether nothing more of it comes.
+    pub whole: bool,
+    pub extents: Vec<Extent>,
     line: Vec<u8>,
-    count: Option<u64>,
+    left: Option<u64>,
     offset: Option<u64>,
-    extents: Vec<Extent>,
-    seen: u64,
 }
 
-impl Lines {
-    fn take(&mut self, block: &[u8]) -> Result<Option<Vec<Extent>>, Malformed> {
-        for byte in block {
-            if *byte != b'\n' {
-                if self.line.len() >= 20 {
-                    return Err(Malformed);
-                }
-                self.line.push(*byte);
-                continue;
+impl MapReader {
+    /// A reader of the map of a file of `real_size` bytes, of which nothing more comes if its `extents`
+    /// are known.
+    pub fn new(real_size: u64, extents: Option<Vec<Extent>>) -> Self {
+        Self {
+            real_size,
+            whole: extents.is_some(),
+            extents: extents.unwrap_or_default(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes a block. An error if it is no map.
+    pub fn take(&mut self, block: &[u8; BLOCK]) -> Result<(), Malformed> {
+        match self.gnu {
+            true => {
+                self.whole = block[504] != 1;
+                gnu_extents(&block[..504], &mut self.extents)
             }
-            let number = decimal(&self.line).ok_or(Malformed)?;
-            self.line.clear();
-            match (self.count, self.offset.take()) {
-                (None, _) => self.count = Some(number),
-                (_, None) => self.offset = Some(number),
-                (_, Some(offset)) => {
-                    push(&mut self.extents, offset, number).ok_or(Malformed)?;
-                    self.seen += 1;
-                }
-            }
-            if self.count == Some(self.seen) {
-                return Ok(Some(std::mem::take(&mut self.extents)));
+            false => block.iter().try_for_each(|byte| self.take_byte(*byte)),
+        }
+    }
+
+    fn take_byte(&mut self, byte: u8) -> Result<(), Malformed> {
+        match byte {
+            // The padding.
+            _ if self.whole => return Ok(()),
+            b'\n' => {}
+            _ if self.line.len() >= 20 => return Err(Malformed),
+            _ => {
+                self.line.push(byte);
+                return Ok(());
             }
         }
-        Ok(None)
+        let number = decimal(&self.line).ok_or(Malformed)?;
+        self.line.clear();
+        match (self.left, self.offset.take()) {
+            (None, _) => self.left = Some(number),
+            (_, None) => self.offset = Some(number),
+            (Some(left), Some(offset)) => {
+                push(&mut self.extents, offset, number).ok_or(Malformed)?;
+                self.left = Some(left - 1);
+            }
+        }
+        self.whole = self.left == Some(0);
+        Ok(())
     }
 }
 
@@ -167,13 +170,17 @@ mod tests {
 
     #[test]
     fn the_lines_of_a_map_may_lie_in_several_blocks() {
-        let mut lines = Lines::default();
-        assert_eq!(lines.take(b"2\n0\n1"), Ok(None));
-        let wanted = extents(&[(0, 10), (20, 3)]);
-        assert_eq!(lines.take(b"0\n20\n3\n\0\0"), Ok(Some(wanted)));
-        assert_eq!(Lines::default().take(b"0\n"), Ok(Some(vec![])));
-        for bad in [&b"\n"[..], b"123456789012345678901\n"] {
-            assert_eq!(Lines::default().take(bad), Err(Malformed));
+        let read = |text: &str| {
+            let mut reader = MapReader::default();
+            let read = text.bytes().try_for_each(|byte| reader.take_byte(byte));
+            read.map(|()| (reader.whole, reader.extents))
+        };
+        let (one, two) = (extents(&[(0, 10)]), extents(&[(0, 10), (20, 3)]));
+        assert_eq!(read("2\n0\n10\n20"), Ok((false, one)));
+        assert_eq!(read("2\n0\n10\n20\n3\n\0\0"), Ok((true, two)));
+        assert_eq!(read("0\n"), Ok((true, vec![])));
+        for bad in ["\n", "123456789012345678901\n"] {
+            assert_eq!(read(bad), Err(Malformed));
         }
     }
 }

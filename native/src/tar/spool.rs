@@ -184,79 +184,64 @@ pub fn write_all_at(file: impl AsFd, mut bytes: &[u8], mut at: u64) -> Result<()
 
 #[cfg(test)]
 mod tests {
-    use super::super::header::{Entry, append};
+    use super::super::members::{Members, WINDOW};
     use super::*;
     use crate::file::testing::TempDir;
-    use tar::EntryType;
+    use tar::{Builder, Header};
+
+    const LARGE: usize = OWN_BYTES as usize;
 
     fn archive(sizes: &[usize]) -> Vec<u8> {
-        let mut bytes = Vec::new();
+        let mut builder = Builder::new(Vec::new());
         for (number, size) in sizes.iter().enumerate() {
+            let content: Vec<u8> = (0..*size).map(|at| (at * 7 + number) as u8).collect();
+            let mut header = Header::new_ustar();
+            header.set_size(*size as u64);
             let name = format!("f{number}");
-            let entry = Entry {
-                kind: EntryType::Regular,
-                name: name.as_bytes(),
-                link: b"",
-                mode: 0o644,
-                uid: 0,
-                gid: 0,
-                mtime: (0, 0),
-                size: *size as u64,
-            };
-            append(&mut bytes, &entry);
-            bytes.extend((0..*size).map(|at| (at * 7 + number) as u8));
-            bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
+            builder
+                .append_data(&mut header, name, &content[..])
+                .unwrap();
         }
-        bytes.resize(bytes.len() + 2 * BLOCK, 0);
-        bytes
+        builder.into_inner().unwrap()
     }
 
-    fn read(spool: &Spool, from: u64) -> Vec<u8> {
-        let (mut out, mut block, mut at) = (Vec::new(), vec![0; 70_000], from);
-        loop {
-            let count = spool.read_at(&mut block, at).unwrap();
-            if count == 0 {
-                return out;
-            }
-            out.extend_from_slice(&block[..count]);
-            at += count as u64;
-        }
+    fn spooled(bytes: &[u8], piece: usize) -> Spool {
+        let dir = TempDir::make();
+        let main = Temp::unlinked(&[dir.path()]).unwrap();
+        let mut spool = Spool::new(main, Some(dir.path().to_owned()));
+        bytes
+            .chunks(piece)
+            .for_each(|piece| spool.write(piece).unwrap());
+        spool
     }
 
     #[test]
     fn what_was_written_in_any_pieces_is_read_from_anywhere() {
-        let dir = TempDir::make();
-        let large = OWN_BYTES as usize;
-        let bytes = archive(&[10, large, 0, large + 1, large - 1, 513, large + 512]);
+        let bytes = archive(&[10, LARGE, 0, LARGE + 1, LARGE - 1, 513, LARGE + 512]);
         for piece in [511, 4096, 100_000, bytes.len()] {
-            let main = Temp::unlinked(&[dir.path()]).unwrap();
-            let mut spool = Spool::new(main, Some(dir.path().to_owned()));
-            for piece in bytes.chunks(piece) {
-                spool.write(piece).unwrap();
-            }
+            let spool = spooled(&bytes, piece);
             assert_eq!(spool.length(), bytes.len() as u64);
-            assert_eq!(spool.own.len(), 3);
-            for from in [0, 1023, 1024 + large + 7, bytes.len() - 1] {
-                assert!(
-                    read(&spool, from as u64) == bytes[from..],
-                    "{piece} from {from}"
-                );
+            let lengths = spool.own.iter().map(|own| own.end - own.start);
+            let wanted = [LARGE, LARGE + 1, LARGE + 512].map(|length| length as u64);
+            assert_eq!(lengths.collect::<Vec<_>>(), wanted);
+            let mut members = Members::new(&spool, 0);
+            for mut at in [0, 1023, LARGE + 1031, 300_000, 270_000, bytes.len() - 600] {
+                for length in [1, BLOCK, 33_000, BLOCK, WINDOW, WINDOW] {
+                    let read = members.content(at as u64, length).ok();
+                    assert!(read == bytes.get(at..at + length), "{length} at {at}");
+                    at += length;
+                }
             }
-            let second = &spool.own[0];
-            let mut parts = [0; 2];
-            assert_eq!(spool.read_at(&mut parts, second.start - 1), Ok(1));
         }
     }
 
     #[test]
     fn what_is_no_archive_stays_in_one_file() {
-        let dir = TempDir::make();
-        let main = Temp::unlinked(&[dir.path()]).unwrap();
-        let mut spool = Spool::new(main, Some(dir.path().to_owned()));
-        let mut bytes = archive(&[2 << 20]);
+        let mut bytes = archive(&[2 * LARGE]);
         bytes[0] ^= 1;
-        spool.write(&bytes).unwrap();
+        let (spool, mut read) = (spooled(&bytes, 4096), vec![0; bytes.len()]);
         assert!(spool.own.is_empty());
-        assert!(read(&spool, 0) == bytes);
+        assert_eq!(spool.read_at(&mut read, 0), Ok(bytes.len()));
+        assert!(read == bytes);
     }
 }

@@ -36,8 +36,7 @@ impl Transfers {
     pub fn read_tree(&self, path: PathBuf, limits: Limits, token: u32) -> u32 {
         self.begin(token, move |begun, orders| {
             serve(begun, orders, |cancelled| {
-                let mut packer = Packer::open(&path, limits, cancelled)?;
-                while !packer.prepare()? {}
+                let packer = Packer::open(&path, limits, cancelled)?;
                 Ok((Box::new(packer), 0))
             });
         })
