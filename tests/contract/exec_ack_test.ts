@@ -7,6 +7,7 @@ import { withDaemon } from "../support/with_daemon.ts";
 withDaemon.test("an ack gives the outcome once, under phase acked, and lets go of it", async ({ daemon }) => {
   const id = await daemon.exec("echo out; echo err >&2; exit 3");
   const before = await daemon.outcome(id);
+  for (let times = 0; times < 3; times++) deepStrictEqual(await daemon.poll(id), before);
   const acked = await daemon.ack(id);
   deepStrictEqual(acked, {
     exec_id: id,

@@ -10,22 +10,6 @@ withDaemon.test("a poll of a running exec has the phase and no field of an outco
   deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "running" });
 });
 
-withDaemon.test("a poll of an exited exec has the whole outcome, as often as it is asked for", async ({ daemon }) => {
-  const id = await daemon.exec("echo out; echo err >&2; exit 7");
-  await daemon.follow(id);
-  const outcome = {
-    exec_id: id,
-    phase: "exited",
-    exit_code: 7,
-    signal: null,
-    stdout: "out\n",
-    stderr: "err\n",
-    truncated: false,
-    writers_may_be_alive: false,
-  };
-  for (let times = 0; times < 3; times++) deepStrictEqual(await daemon.poll(id), outcome);
-});
-
 withDaemon.test("exit codes from 0 to 255 are the child's own", async ({ daemon }) => {
   for (const code of [0, 1, 126, 127, 128, 137, 143, 255]) {
     const { exit_code, signal } = await daemon.outcome(await daemon.exec(`exit ${code}`));
@@ -39,13 +23,6 @@ withDaemon.test("a child that dies to a signal has its number and no exit code",
     const { exit_code, signal } = await daemon.outcome(id);
     deepStrictEqual([exit_code, signal], [null, number]);
   }
-});
-
-withDaemon.test("a poll of an acked exec has no outcome", async ({ daemon }) => {
-  const id = await daemon.exec("echo gone");
-  await daemon.outcome(id);
-  await daemon.ack(id);
-  deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
 });
 
 withDaemon.test("a poll takes no query and minds none", async ({ daemon }) => {

@@ -12,15 +12,13 @@ withDaemon.test("a write is answered with its size, and the child reads exactly 
   deepStrictEqual(await daemon.stdin(id, bytes), { exec_id: id, written: 6, eof: false });
   deepStrictEqual(await daemon.stdin(id, "", true), { exec_id: id, written: 0, eof: true });
   strictEqual((await daemon.outcome(id)).stdout, " 00 0a 0d ff fe 80\n");
+  const write = (): Promise<Response> => daemon.post(execPath(id, "stdin"), { data_b64: "YQ==" });
+  await refused(await write(), 410, "stdin_closed");
+  await daemon.ack(id);
+  await refused(await write(), 410, "stdin_closed");
 });
 
-withDaemon.test("data and eof together: the pipe is closed after the write", async ({ daemon }) => {
-  const id = await daemon.exec(["cat"], { stdin: true });
-  deepStrictEqual(await daemon.stdin(id, "all", true), { exec_id: id, written: 3, eof: true });
-  strictEqual((await daemon.outcome(id)).stdout, "all");
-});
-
-withDaemon.test("a request with neither data nor signal writes nothing and closes nothing", async ({ daemon }) => {
+withDaemon.test("a request with neither data nor signal writes nothing and closes nothing, one with both writes first", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: true });
   const path = execPath(id, "stdin");
   const nothings = [{}, { data_b64: null }, { signal: null }, { data_b64: "" }, { more: [7] }];
@@ -28,7 +26,7 @@ withDaemon.test("a request with neither data nor signal writes nothing and close
     const answer = await json(await daemon.post(path, body));
     deepStrictEqual(answer, { exec_id: id, written: 0, eof: false });
   }
-  await daemon.stdin(id, "still", true);
+  deepStrictEqual(await daemon.stdin(id, "still", true), { exec_id: id, written: 5, eof: true });
   strictEqual((await daemon.outcome(id)).stdout, "still");
 });
 
@@ -131,15 +129,6 @@ withDaemon.test("an exec without stdin, running, exited or acked, is 409 stdin_n
   }
   await daemon.ack(over);
   await refused(await daemon.post(execPath(over, "stdin"), {}), 409, "stdin_not_requested");
-});
-
-withDaemon.test("a write to an exec that is over is 410 stdin_closed, also after the ack", async ({ daemon }) => {
-  const id = await daemon.exec("true", { stdin: true });
-  await daemon.outcome(id);
-  const write = (): Promise<Response> => daemon.post(execPath(id, "stdin"), { data_b64: "YQ==" });
-  await refused(await write(), 410, "stdin_closed");
-  await daemon.ack(id);
-  await refused(await write(), 410, "stdin_closed");
 });
 
 withDaemon.test("a child that closed its stdin and lives on is 410 stdin_closed", async ({ daemon }) => {

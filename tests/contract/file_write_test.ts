@@ -41,7 +41,10 @@ Deno.test("parents are made 0755 and a new file 0644, whatever the umask; a mode
     [0o755, 0o755, 0o644],
   );
   for (
-    const [mode, bits] of [["0600", 0o600], ["777", 0o777], ["0o4711", 0o4711], ["0", 0]] as const
+    const [mode, bits] of [["0600", 0o600], ["777", 0o777], ["0o4711", 0o4711], ["07777", 0o7777], [
+      "0",
+      0,
+    ], ["00", 0]] as const
   ) {
     await stored(daemon, path, "y", { mode });
     strictEqual(modeOf(path), bits, mode);
@@ -62,7 +65,22 @@ withDaemon.test("an existing file keeps its mode and its owner", async ({ daemon
 
 withDaemon.test("a bad mode or path is 400 before anything is written", async ({ daemon, scratch }) => {
   const path = scratch.join("a/file");
-  for (const mode of ["8", "", "00644444", "-1", "rw", "0x1ff", "1e2", " 644"]) {
+  for (
+    const mode of [
+      "8",
+      "",
+      "77777",
+      "00644444",
+      "-1",
+      "rw",
+      "0o",
+      "0O7",
+      "0x1ff",
+      "1e2",
+      " 644",
+      "644 ",
+    ]
+  ) {
     match(await plain(await putFile(daemon, path, "x", { mode }), 400), /mode/);
   }
   match(await plain(await putFile(daemon, "", "x"), 400), /path/);

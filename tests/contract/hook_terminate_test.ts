@@ -4,15 +4,6 @@ import { within } from "../support/await_event.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
 import { request } from "../support/raw_http.ts";
 
-Deno.test("terminate is answered with 200 and no body, and the daemon then exits with 0", async () => {
-  for (const bootstrapped of [false, true]) {
-    await using daemon = await Daemon.start();
-    if (bootstrapped) await daemon.bootstrap();
-    strictEqual(await text(await daemon.hook("terminate")), "");
-    strictEqual(await daemon.end(), 0);
-  }
-});
-
 Deno.test("terminate is 200 whatever is sent, and begins even if its client vanishes", async () => {
   for (const body of ["{no json", new Uint8Array(200_000)]) {
     await using daemon = await Daemon.start();

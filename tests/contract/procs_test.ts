@@ -1,13 +1,8 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import { json } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK } from "../support/child_scripts.ts";
 import { isLive, processStat } from "../support/proc.ts";
 import { withDaemon } from "../support/with_daemon.ts";
-
-withDaemon.test("procs is empty before the first exec", async ({ daemon }) => {
-  deepStrictEqual(await json(await daemon.fetch("/v1/procs")), { procs: [] });
-});
 
 withDaemon.test("an entry has id, group, start, marker, reap and the live pids of its group", async ({ daemon }) => {
   const before = Math.floor(Date.now() / 1000);
@@ -77,19 +72,6 @@ withDaemon.test("zombies of a group are not live and not listed", async ({ daemo
   const { pgid, pids } = await daemon.group(id);
   strictEqual(processStat(zombie)?.pgid, pgid);
   deepStrictEqual(pids, [pgid]);
-});
-
-withDaemon.test("processes that left the group for a session of their own are not the group's", async ({ daemon }) => {
-  const id = await daemon.exec("setsid sleep infinity >/dev/null 2>&1 & echo $!; cat", {
-    stdin: true,
-  });
-  await using stream = await daemon.stream(id);
-  const away = Number(await stream.untilOutput("\n"));
-  await eventually("its own session", () => processStat(away)?.session === away);
-  const { pgid, pids } = await daemon.group(id);
-  strictEqual(pids.includes(pgid ?? 0), true);
-  strictEqual(pids.includes(away), false);
-  Deno.kill(away, "SIGKILL");
 });
 
 withDaemon.test("procs is read-only: a hundred of them change nothing", async ({ daemon }) => {

@@ -41,7 +41,7 @@ export const PROVOCATIONS: Readonly<Record<string, Provocation>> = {
   "POST /v1/exec/start 400 malformed_request": (daemon) => daemon.post(START, "{"),
   "POST /v1/exec/start 413": (daemon) => daemon.post(START, TOO_LARGE),
   "POST /v1/exec/start 500 spawn_failed": (daemon) =>
-    daemon.post(START, { exec_id: "new", command: ["/no/such/program"] }),
+    daemon.post(START, { exec_id: "never", command: ["/no/such/program"] }),
   "GET /v1/exec/{id} 200": async (daemon) => daemon.fetch(execPath(await over(daemon))),
   "GET /v1/exec/{id} 404 unknown_exec": (daemon) => daemon.fetch(execPath("nobody")),
   "GET /v1/exec/{id}/stream 200": async (daemon) =>

@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { closedPort } from "../support/closed_port.ts";
 import { Daemon } from "../support/daemon.ts";
 import { closing, OP } from "../support/frames.ts";
 import { closedBy, SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
@@ -121,23 +122,19 @@ Deno.test("the token comes before the query, and the token's installation before
 });
 
 withDaemon.test("what stands in the way after the upgrade is said with a close code and a reason", async ({ daemon }) => {
-  let free: number;
-  {
-    using guest = new Guest();
-    free = guest.port;
-  }
+  using closed = await closedPort();
   const cases: [query: string, code: number, reason: RegExp][] = [
     ["?port=0", 4400, /port 0/],
     ["?port=0&identity=1", 4400, /port 0/],
-    [`?port=${free}`, 4502, new RegExp(`port ${free}\\b.*ECONNREFUSED`)],
-    [`?port=${free}&identity=1`, 4401, /identity/],
-    [`?port=${free}&identity=true`, 4401, /identity/],
+    [`?port=${closed.port}`, 4502, new RegExp(`port ${closed.port}\\b.*ECONNREFUSED`)],
+    [`?port=${closed.port}&identity=1`, 4401, /identity/],
+    [`?port=${closed.port}&identity=true`, 4401, /identity/],
   ];
   for (const [query, code, reason] of cases) {
     using client = await TunnelClient.open(daemon, query);
-    const closed = await client.closed();
-    strictEqual(closed.code, code, query);
-    match(closed.reason, reason, query);
+    const close = await client.closed();
+    strictEqual(close.code, code, query);
+    match(close.reason, reason, query);
   }
 });
 

@@ -86,13 +86,15 @@ Deno.test("the linger starts at the leader's exit also when it was killed, timed
   strictEqual((await killing).killed, true);
 });
 
-withShort.test("a daemonized grandchild in a session of its own outlives a kill of its command", async ({ daemon }) => {
+withShort.test("a daemonized grandchild in a session of its own is none of the group's, and outlives a kill of its command", async ({ daemon }) => {
   const id = await daemon.exec("setsid sleep infinity >/dev/null 2>&1 & echo $!; cat", {
     stdin: true,
   });
   await using stream = await daemon.stream(id);
   const pid = Number(await stream.untilOutput("\n"));
   await eventually("its own session", () => processStat(pid)?.session === pid);
+  const { pgid, pids } = await daemon.group(id);
+  deepStrictEqual([pids.includes(pgid ?? 0), pids.includes(pid)], [true, false]);
   strictEqual((await daemon.kill(id)).killed, true);
   strictEqual(isLive(pid), true);
   Deno.kill(pid, "SIGKILL");

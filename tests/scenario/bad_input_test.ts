@@ -1,8 +1,8 @@
 import { deepStrictEqual, doesNotMatch, match, ok, strictEqual } from "node:assert/strict";
-import { json, refused } from "../support/answers.ts";
+import { json } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { bodyText, headerValues, latin1, request } from "../support/raw_http.ts";
+import { bodyText, request } from "../support/raw_http.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
@@ -13,15 +13,6 @@ async function stillServes(daemon: Daemon): Promise<void> {
   strictEqual((await daemon.outcome(id)).stdout, "fine\n");
   await daemon.ack(id);
 }
-
-withDaemon.test("a token outside of ASCII is answered, not dropped", async ({ daemon }) => {
-  for (const bytes of ["\xff\xfe\x80", "Bearer \xc3\x28", "Bearer \xf0\x9f\x94\x91"]) {
-    using connection = await daemon.connect();
-    const answer = await connection.ask("GET", "/v1/procs", [["Authorization", bytes]]);
-    strictEqual(answer.status, 401);
-    deepStrictEqual(headerValues(answer, "www-authenticate"), ["Bearer"]);
-  }
-});
 
 withDaemonAsRoot.test("clients that vanish in mid-request leave nothing behind", async ({ daemon }) => {
   await stillServes(daemon);
@@ -35,49 +26,6 @@ withDaemonAsRoot.test("clients that vanish in mid-request leave nothing behind",
   await stillServes(daemon);
   deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "error"), []);
   strictEqual((await daemon.health()).execs, 2);
-});
-
-withDaemon.test("numbers too large for their type are refused, those that fit are taken exactly", async ({ daemon }) => {
-  const start = (field: string): Promise<Response> =>
-    daemon.post(START, `{"exec_id":"n","command":["true"],${field}}`);
-  const large = ["1e999", "-1e999", "9".repeat(5000), "4294967296", "18446744073709551616", "1.5"];
-  for (const number of large) {
-    for (const field of ["user", "group"]) {
-      await refused(await start(`"${field}":${number}`), 400, "malformed_request");
-    }
-  }
-  await refused(await start(`"timeout_sec":${"9".repeat(400)}`), 400, "malformed_request");
-  strictEqual((await daemon.health()).execs, 0);
-  strictEqual((await start(`"timeout_sec":${"9".repeat(300)}`)).status, 200);
-});
-
-withDaemon.test("lone surrogates, NULs and invalid UTF-8 reach no child", async ({ daemon }) => {
-  const bodies: readonly Uint8Array[] = [
-    latin1('{"exec_id":"x","command":["echo","\xff"]}'),
-    latin1('{"exec_id":"x","command":["echo","\xed\xa0\x80"]}'),
-    latin1('{"exec_id":"x","command":["echo","\xc0\x80"]}'),
-    latin1('{"exec_id":"x","command":["echo","\\ud800\\ud800"]}'),
-    latin1('{"exec_id":"x","command":["echo","\\u0000"]}'),
-    latin1('{"exec_id":"x","command":["echo","\0"]}'),
-    latin1('{"exec_id":"x","command":["echo"],"env":{"\\udc00":""}}'),
-    latin1('{"exec_id":"\\udc00","command":["echo"]}'),
-  ];
-  for (const body of bodies) {
-    await refused(await daemon.post(START, body), 400, "malformed_request");
-  }
-  strictEqual((await daemon.health()).execs, 0);
-  const pair = await daemon.post(START, '{"exec_id":"x","command":["echo","\\ud83d\\udd11"]}');
-  strictEqual(pair.status, 200);
-  strictEqual((await daemon.outcome("x")).stdout, "🔑\n");
-});
-
-withDaemon.test("__proto__ is a name like any other in a body, an environment and as an id", async ({ daemon }) => {
-  const body = '{"exec_id":"__proto__","command":["env"],' +
-    '"env":{"__proto__":"one","constructor":"two"},"__proto__":{"shell":true}}';
-  strictEqual((await daemon.post(START, body)).status, 200);
-  const { stdout } = await daemon.outcome("__proto__");
-  match(stdout, /^__proto__=one$/m);
-  match(stdout, /^constructor=two$/m);
 });
 
 withDaemon.test("queries of any kind are taken or refused, never a crash", async ({ daemon }) => {

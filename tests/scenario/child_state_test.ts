@@ -59,13 +59,6 @@ asRoot.test("the daemon's memory and environment are closed to a child that is d
   match(stderr, /denied/);
 });
 
-withDaemon.test("stdin without a pipe is at its end for reads and takes no writes", async ({ daemon }) => {
-  const id = await daemon.exec(
-    "cat; readlink /proc/$$/fd/0; echo x >&0 2>/dev/null || echo refused",
-  );
-  match((await daemon.outcome(id)).stdout, /^\/dev\/null\n/);
-});
-
 const AUTOGROUP = "/proc/self/autogroup";
 
 Deno.test({

@@ -1,6 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { VERSION } from "../../src/contract/version.ts";
 import { within } from "../support/await_event.ts";
+import { closedPort } from "../support/closed_port.ts";
 import { Daemon } from "../support/daemon.ts";
 import { readSource } from "../support/source_files.ts";
 
@@ -175,11 +176,8 @@ Deno.test({
   name: "without DENORT_BIN and without Deno's host compile says what it needs, with code 2",
   ignore: denortIsCached(),
   async fn(): Promise<void> {
-    // A port that was free a moment ago: nobody listens there.
-    const listener = Deno.listen({ port: 0, hostname: "127.0.0.1" });
-    const { port } = listener.addr;
-    listener.close();
-    const { code, said } = await compileThrough(port);
+    using closed = await closedPort();
+    const { code, said } = await compileThrough(closed.port);
     strictEqual(code, 2, said);
     match(said, /its host cannot be reached: name a file of it in DENORT_BIN/);
   },

@@ -1,4 +1,4 @@
-import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { isLive } from "../support/proc.ts";
 import { bodyText } from "../support/raw_http.ts";
@@ -37,26 +37,6 @@ Deno.test("running out of descriptors closes the door for a moment, not for ever
     return answer?.status === 200 ? await answer.json() : undefined;
   });
   strictEqual(health.bootstrapped, true);
-});
-
-Deno.test("a command for which no descriptor is left is refused, and the next one runs", async () => {
-  await using daemon = await Daemon.bootstrapped({ through: FEW });
-  const running: string[] = [];
-  let refused: string | undefined;
-  while (refused === undefined) {
-    const answer = await daemon.fetch("/v1/exec/start", {
-      method: "POST",
-      body: JSON.stringify({ exec_id: `e${running.length}`, command: ["sleep", "1000"] }),
-    });
-    const body = await answer.json();
-    if (answer.status === 200) running.push(body.exec_id);
-    else refused = body.detail;
-  }
-  ok(refused?.includes("EMFILE"), refused);
-  ok(running.length > 3);
-  for (const id of running) await daemon.kill(id);
-  const id = await daemon.exec("echo well");
-  strictEqual((await daemon.outcome(id)).stdout, "well\n");
 });
 
 Deno.test("a group is killed also when /proc cannot be read for want of descriptors", async () => {

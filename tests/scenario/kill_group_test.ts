@@ -105,11 +105,3 @@ withQuick.test("reap_group_on_exit ends what a command left behind, with SIGTERM
   await stream.rest();
   await gone(...pids);
 });
-
-withQuick.test("without reap_group_on_exit what a command left behind goes on", async ({ daemon }) => {
-  const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & echo $!");
-  const pid = Number((await daemon.outcome(id)).stdout);
-  const second = await daemon.exec("true");
-  await daemon.outcome(second);
-  strictEqual(isLive(pid), true);
-});

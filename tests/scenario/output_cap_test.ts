@@ -32,35 +32,6 @@ Deno.test("what is captured is the beginning, and the stream knows of all of it"
   strictEqual((await daemon.ack(id)).truncated, true);
 });
 
-/** Octal escapes for printf(1), and what WHATWG's decoder makes of the bytes. */
-const BYTES: readonly [what: string, bytes: readonly number[]][] = [
-  ["valid UTF-8 of every length", [0x61, 0xc3, 0xa4, 0xe2, 0x82, 0xac, 0xf0, 0x9f, 0x94, 0x91]],
-  ["a BOM, which is kept", [0xef, 0xbb, 0xbf, 0x61]],
-  ["two BOMs", [0xef, 0xbb, 0xbf, 0xef, 0xbb, 0xbf]],
-  ["a byte that begins nothing", [0x61, 0xff, 0x62]],
-  ["a continuation on its own", [0x80, 0x61]],
-  ["an overlong slash", [0xc0, 0xaf]],
-  ["a surrogate", [0xed, 0xa0, 0x80]],
-  ["beyond U+10FFFF", [0xf4, 0x90, 0x80, 0x80]],
-  ["a sequence cut short in the middle", [0xe2, 0x82, 0x61]],
-  ["a sequence cut short at the end", [0x61, 0xf0, 0x9f, 0x94]],
-  ["NUL and control characters", [0, 1, 2, 0x1b, 0x7f]],
-  ["quotes, backslashes and line ends", [0x22, 0x5c, 0x0a, 0x0d, 0x09, 0x2f]],
-  ["U+2028, U+2029 and a non-character", [0xe2, 0x80, 0xa8, 0xe2, 0x80, 0xa9, 0xef, 0xbf, 0xbf]],
-];
-
-withDaemon.test("bytes that are not UTF-8 are U+FFFD in poll and ack, as WHATWG has it", async ({ daemon }) => {
-  const decoder = new TextDecoder("utf-8", { ignoreBOM: true });
-  for (const [what, bytes] of BYTES) {
-    const id = await daemon.exec("cat | tee /dev/stderr", { stdin: true });
-    await daemon.stdin(id, Uint8Array.from(bytes), true);
-    const expected = decoder.decode(Uint8Array.from(bytes));
-    const { stdout, stderr } = await daemon.outcome(id);
-    deepStrictEqual([stdout, stderr], [expected, expected], what);
-    strictEqual((await daemon.ack(id)).stdout, expected, what);
-  }
-});
-
 withDaemon.test("a character that lies across any piece or read is whole", async ({ daemon }) => {
   for (const shift of [0, 1, 2, 3]) {
     const script = `printf '%.${shift}s' xxx; yes 🔑 | tr -d '\\n' | head -c 400000`;

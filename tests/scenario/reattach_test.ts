@@ -79,10 +79,3 @@ withDaemon.test("the window that is replayed is exactly stream_replay_bytes, in 
   strictEqual(rest.text(), counted(300_000).slice(total - MIB));
   strictEqual(rest.contiguous(BigInt(total - MIB)), BigInt(total));
 });
-
-withDaemon.test("bytes that are no UTF-8 arrive on the stream as they were written", async ({ daemon }) => {
-  const id = await daemon.exec(["cat"], { stdin: true });
-  const bytes = Uint8Array.from({ length: 65_536 }, (_, index) => (index * 7) & 0xff);
-  await daemon.stdin(id, bytes, true);
-  deepStrictEqual((await daemon.follow(id)).bytes(), bytes);
-});

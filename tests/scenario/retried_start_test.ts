@@ -2,7 +2,6 @@ import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import type { StartResponse } from "../../src/contract/exec.ts";
 import { json, refused } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
-import { Daemon } from "../support/daemon.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withDaemon } from "../support/with_daemon.ts";
@@ -51,20 +50,19 @@ withDaemon.test("a client that vanishes in mid-body has started nothing", async 
   strictEqual((await daemon.health()).execs, 0);
 });
 
-Deno.test("twenty parallel starts with one id make one child, and all are answered with 200", async () => {
-  for (let round = 0; round < 5; round++) {
-    using scratch = new Scratch();
-    await using daemon = await Daemon.bootstrapped();
-    const body = marking(scratch);
+withDaemon.test("twenty parallel starts with one id make one child, and all are answered with 200", async ({ daemon, scratch }) => {
+  for (let round = 1; round <= 5; round++) {
+    const id = `once-${round}`;
+    const body = marking(scratch, id);
     const answers = await Promise.all(
       Array.from({ length: 20 }, () => daemon.post(START, body)),
     );
     const phases = await Promise.all(answers.map((answer) => json<StartResponse>(answer)));
-    strictEqual(phases.every(({ exec_id }) => exec_id === "once"), true);
-    strictEqual((await daemon.procs()).length, 1);
-    await daemon.stdin("once", "", true);
-    await daemon.outcome("once");
-    strictEqual(marks(scratch), 1);
+    strictEqual(phases.every(({ exec_id }) => exec_id === id), true);
+    strictEqual((await daemon.procs()).length, round);
+    await daemon.stdin(id, "", true);
+    await daemon.outcome(id);
+    strictEqual(marks(scratch), round);
   }
 });
 

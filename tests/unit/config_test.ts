@@ -134,13 +134,6 @@ Deno.test("a value that does not parse is warned of by its variable and the defa
   }
 });
 
-Deno.test("one bad value spoils no other", () => {
-  const variables: Record<string, string> = { GUESTD_LISTEN: "x", GUESTD_LOG: "error" };
-  const { config } = readConfig((name) => variables[name]);
-  strictEqual(config.logLevel, "error");
-  strictEqual(config.listen.port, 9000);
-});
-
 Deno.test("the help lists every variable that is asked for, with its default", () => {
   const asked: string[] = [];
   readConfig((name) => {

@@ -13,24 +13,6 @@ Deno.test("a bigint is written with all its digits, wherever it stands", () => {
   );
 });
 
-Deno.test("a large body of bombs is refused by its shape, before it is parsed", () => {
-  const bombs = {
-    deep: "[".repeat(MIB) + "]".repeat(MIB),
-    deepObjects: '{"a":'.repeat(MIB / 2),
-    manyArrays: `[${"[],".repeat(MIB)}0]`,
-    manyNumbers: `[${"0,".repeat(2 * MIB)}0]`,
-    manyKeys: `{${'"a":0,'.repeat(MIB)}"b":0}`,
-  };
-  for (const [name, bomb] of Object.entries(bombs)) {
-    throws(
-      () => parseJson(encode(bomb), "the body"),
-      (error) =>
-        error instanceof Mismatch && /^the body (nests deeper|holds more)/.test(error.message),
-      name,
-    );
-  }
-});
-
 Deno.test("the shape counts above 128 KiB, beyond 512 levels and beyond 1,000,000 values", () => {
   const padded = (json: string, bytes: number): Uint8Array => encode(json.padEnd(bytes));
   const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
@@ -39,6 +21,10 @@ Deno.test("the shape counts above 128 KiB, beyond 512 levels and beyond 1,000,00
   parseJson(padded(nested(513), small), "the body");
   parseJson(padded(nested(512), small + 1), "the body");
   throws(() => parseJson(padded(nested(513), small + 1), "the body"), /deeper than 512 levels/);
+  throws(
+    () => parseJson(encode(`{${'"a":0,'.repeat(MIB)}"b":0}`), "the body"),
+    (error) => error instanceof Mismatch && /^the body holds more/.test(error.message),
+  );
   parseJson(encode(list(1_000_000)), "the body");
   throws(
     () => parseJson(encode(list(1_000_001)), "the body"),

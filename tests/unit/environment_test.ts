@@ -1,7 +1,6 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import {
   childEnvironment,
-  DEFAULT_PATH,
   Environments,
   type EnvironmentSources,
   inherited,
@@ -29,22 +28,6 @@ Deno.test("an inherited name that no variable can have is never asked for", () =
   });
   deepStrictEqual(asked, ["OK"]);
   deepStrictEqual([...environment], [["OK", "v"]]);
-});
-
-Deno.test("the sources are left as they were, the result is the client's own", () => {
-  const base = new Map([["A", "base"]]);
-  const request = new Map([["A", "request"]]);
-  const passwd = { entry: (): undefined => undefined };
-  const sources = {
-    inherit: [],
-    daemonEnv: (): undefined => undefined,
-    passwd,
-    base: { environment: base },
-  };
-  childEnvironment(sources, 0, request).set("PATH", "changed");
-  strictEqual(base.get("A"), "base");
-  strictEqual(request.get("A"), "request");
-  strictEqual(childEnvironment(sources, 0, request).get("PATH"), DEFAULT_PATH);
 });
 
 Deno.test("an environment is kept until user, base or request is another", () => {

@@ -41,12 +41,6 @@ Deno.test("an outcome cut anywhere is the JSON of the whole, bad sequences and a
   }));
 });
 
-Deno.test("a byte order mark is kept", () => {
-  const bytes = new Uint8Array([0xef, 0xbb, 0xbf, 0x61]);
-  const whole = [...outcomePieces(HEAD, captured(bytes, new Uint8Array(), 64))].join("");
-  assert.equal(JSON.parse(whole).stdout, "\ufeffa");
-});
-
 Deno.test("the fields stand in the order of the protocol", () => {
   const empty = new Uint8Array();
   const whole = [...outcomePieces(HEAD, captured(empty, empty, 64))].join("");

@@ -1,11 +1,5 @@
 import { deepStrictEqual, strictEqual, throws } from "node:assert/strict";
-import {
-  exitFrame,
-  gapFrame,
-  keepaliveFrame,
-  outputFrameBound,
-  writeOutputFrame,
-} from "../../src/http/sse.ts";
+import { exitFrame, gapFrame, outputFrameBound, writeOutputFrame } from "../../src/http/sse.ts";
 
 const decode = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
@@ -56,8 +50,4 @@ Deno.test("gap and exit frames have all their fields, exactly", () => {
     'event: exit\ndata: {"exit_code":null,"signal":9,"truncated":false,' +
       '"writers_may_be_alive":true,"offset":18446744073709551615}\n\n',
   );
-});
-
-Deno.test("a keepalive is a comment line and a blank one", () => {
-  strictEqual(decode(keepaliveFrame()), ":\n\n");
 });
