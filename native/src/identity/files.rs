@@ -1,13 +1,11 @@
 //! Identities that lie in files.
 
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use rustix::io::Errno;
-
-use super::errno;
+use super::unless_absent;
 
 /// Where distributions keep the seed that the next boot's generator starts with.
 const SEEDS: [&str; 6] = [
@@ -20,7 +18,7 @@ const SEEDS: [&str; 6] = [
 ];
 
 /// Gives the machine a new id.
-pub fn machine_id(root: &Path, id: &str) -> Result<bool, Errno> {
+pub fn machine_id(root: &Path, id: &str) -> io::Result<bool> {
     let etc = root.join("etc");
     if !etc.is_dir() {
         return Ok(false);
@@ -29,68 +27,55 @@ pub fn machine_id(root: &Path, id: &str) -> Result<bool, Errno> {
     Ok(true)
 }
 
-/// Gives the message bus the machine's new id, where it keeps one of its own.
-pub fn bus_id(root: &Path, id: &str) -> Result<bool, Errno> {
+/// Gives the message bus the machine's new id, where it keeps one of its own: a link leads to the
+/// machine's.
+pub fn bus_id(root: &Path, id: &str) -> io::Result<bool> {
     let path = root.join("var/lib/dbus/machine-id");
-    match fs::symlink_metadata(&path) {
-        Ok(found) if found.is_file() => write(&path, id).map(|()| true),
-        // A link leads to the machine's own.
-        Ok(_) => Ok(false),
-        Err(error) => absent(error).map(|()| false),
+    let found = unless_absent(fs::symlink_metadata(&path))?;
+    if !found.is_some_and(|found| found.is_file()) {
+        return Ok(false);
     }
+    write(&path, id)?;
+    Ok(true)
 }
 
 /// Removes the stored seeds: with a copy of one, two guests would draw the same numbers. All are
 /// tried; the first failure counts.
-pub fn remove_seeds(root: &Path) -> Result<bool, Errno> {
+pub fn remove_seeds(root: &Path) -> io::Result<bool> {
     let mut removed = Ok(false);
     for seed in SEEDS {
-        let outcome = match fs::remove_file(root.join(seed)) {
-            Ok(()) => Ok(true),
-            Err(error) => absent(error).map(|()| false),
-        };
-        removed = removed.and_then(|before| Ok(before | outcome?));
+        let outcome = unless_absent(fs::remove_file(root.join(seed)));
+        removed = removed.and_then(|before| Ok(before | outcome?.is_some()));
     }
     removed
 }
 
-fn absent(error: std::io::Error) -> Result<(), Errno> {
-    match error.kind() {
-        ErrorKind::NotFound | ErrorKind::NotADirectory => Ok(()),
-        _ => Err(errno(error)),
-    }
-}
-
 /// Puts `id` and a line's end into the file at once: a reader sees the old id or the new one. A file
 /// that cannot be replaced, because it is a mount, is written in place.
-fn write(path: &Path, id: &str) -> Result<(), Errno> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".guestd");
-    let beside = PathBuf::from(name);
-    let replaced = fs::remove_file(&beside)
-        .or_else(|error| absent(error).map_err(std::io::Error::from))
-        .and_then(|()| create(&beside, id))
-        .and_then(|()| fs::rename(&beside, path));
-    let Err(error) = replaced else {
-        return Ok(());
-    };
-    // What is left of the attempt is of no use; that it cannot be removed changes nothing.
-    let _ = fs::remove_file(&beside);
-    match errno(error) {
-        Errno::BUSY | Errno::ROFS => fs::write(path, format!("{id}\n")).map_err(errno),
-        errno => Err(errno),
+fn write(path: &Path, id: &str) -> io::Result<()> {
+    let beside = path.with_extension("guestd");
+    let replaced = create(&beside, id).and_then(|()| fs::rename(&beside, path));
+    if replaced.is_err() {
+        // What is left of the attempt is of no use; that it cannot be removed changes nothing.
+        let _ = fs::remove_file(&beside);
+    }
+    match replaced.as_ref().map_err(io::Error::kind) {
+        Err(ErrorKind::ResourceBusy | ErrorKind::ReadOnlyFilesystem) => {
+            fs::write(path, format!("{id}\n"))
+        }
+        _ => replaced,
     }
 }
 
-fn create(path: &Path, id: &str) -> std::io::Result<()> {
-    use std::io::Write;
-    let mut file = fs::OpenOptions::new()
+fn create(path: &Path, id: &str) -> io::Result<()> {
+    unless_absent(fs::remove_file(path))?;
+    let mut file = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o444)
         .open(path)?;
     // Exact, whatever the umask.
-    file.set_permissions(fs::Permissions::from_mode(0o444))?;
+    file.set_permissions(Permissions::from_mode(0o444))?;
     writeln!(file, "{id}")?;
     file.sync_all()
 }

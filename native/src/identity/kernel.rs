@@ -2,99 +2,67 @@
 #![allow(unsafe_code)]
 
 use std::fs::{File, OpenOptions};
-use std::io::ErrorKind;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 
-use blake2::{Blake2s256, Digest};
-use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
-use zeroize::Zeroize;
+use zeroize::Zeroizing;
 
-use super::errno;
-
-/// Fed at a time, in bytes.
-const FED_BYTES: usize = 32;
-
-/// `struct rand_pool_info` of `linux/random.h` with [`FED_BYTES`] behind it.
-#[repr(C)]
-struct PoolInfo {
-    entropy_bits: libc::c_int,
-    bytes: libc::c_int,
-    data: [u8; FED_BYTES],
-}
+use super::unless_absent;
 
 /// `_IOW('R', 0x03, int [2])` and `_IO('R', 0x07)`, the same on every architecture that we build for.
 const RNDADDENTROPY: u64 = 0x4008_5203;
 const RNDRESEEDCRNG: u64 = 0x5207;
 
-/// Asks the device for one of the requests above; of the first with what is to be fed.
-type Ask<'a> = &'a mut dyn FnMut(u64, Option<&mut PoolInfo>) -> Result<(), Errno>;
+/// As many bits as the generator's key has are claimed for a secret.
+const SECRET_BITS: libc::c_int = 256;
 
-/// Feeds the generator and has it start anew from what it was fed.
-pub fn reseed(root: &Path, secret: &[u8]) -> Result<bool, Errno> {
-    let path = root.join("dev/urandom");
-    let device = match OpenOptions::new().write(true).open(&path) {
-        Ok(device) => device,
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
-        Err(error) => return Err(errno(error)),
+/// Feeds the generator, which hashes what it is fed, and has it start anew from that.
+pub fn reseed(root: &Path, secret: &[u8]) -> io::Result<bool> {
+    let device = OpenOptions::new()
+        .write(true)
+        .open(root.join("dev/urandom"));
+    let Some(device) = unless_absent(device)? else {
+        return Ok(false);
     };
-    stir(secret, &mut |asked, info| request(&device, asked, info))
+    stir(secret, |asked, info| request(&device, asked, info))?;
+    Ok(true)
 }
 
-fn stir(secret: &[u8], ask: Ask<'_>) -> Result<bool, Errno> {
-    feed(secret, ask)?;
-    match ask(RNDRESEEDCRNG, None) {
+fn stir(secret: &[u8], mut ask: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    ask(RNDADDENTROPY, &pool_info(secret))?;
+    match ask(RNDRESEEDCRNG, &[]) {
         // It never was ready, so that no copy of its state is worth anything.
-        Ok(()) | Err(Errno::NODATA) => Ok(true),
-        Err(errno) => Err(errno),
+        Err(error) if error.raw_os_error() == Some(libc::ENODATA) => Ok(()),
+        result => result,
     }
 }
 
+/// `struct rand_pool_info` of `linux/random.h`: bits claimed, bytes that follow, and these.
 /// Entropy is only claimed for a secret; clocks are merely different.
-fn feed(secret: &[u8], ask: Ask<'_>) -> Result<(), Errno> {
-    let clocks = [ClockId::Realtime, ClockId::Monotonic, ClockId::Boottime].map(|clock| {
-        let now = clock_gettime(clock);
-        (now.tv_sec, now.tv_nsec)
-    });
-    let mut info = PoolInfo {
-        entropy_bits: if secret.is_empty() {
-            0
-        } else {
-            8 * FED_BYTES as libc::c_int
-        },
-        bytes: FED_BYTES as libc::c_int,
-        data: hash(secret, clocks),
-    };
-    let result = ask(RNDADDENTROPY, Some(&mut info));
-    info.data.zeroize();
-    result
-}
-
-fn hash(secret: &[u8], clocks: [(i64, i64); 3]) -> [u8; FED_BYTES] {
-    let mut hash = Blake2s256::new();
-    hash.update((secret.len() as u64).to_le_bytes());
-    hash.update(secret);
-    for (seconds, nanoseconds) in clocks {
-        hash.update(seconds.to_le_bytes());
-        hash.update(nanoseconds.to_le_bytes());
+fn pool_info(secret: &[u8]) -> Zeroizing<Vec<u8>> {
+    let clocks = [ClockId::Realtime, ClockId::Monotonic, ClockId::Boottime].map(clock_gettime);
+    let bits = if secret.is_empty() { 0 } else { SECRET_BITS };
+    let bytes = secret.len() + size_of_val(&clocks);
+    // Large enough from the start: what grows leaves a copy behind.
+    let mut info = Zeroizing::new(Vec::with_capacity(8 + bytes));
+    info.extend(bits.to_ne_bytes());
+    info.extend((bytes as libc::c_int).to_ne_bytes());
+    for now in clocks {
+        info.extend(now.tv_sec.to_ne_bytes());
+        info.extend(now.tv_nsec.to_ne_bytes());
     }
-    hash.finalize().into()
+    info.extend(secret);
+    info
 }
 
-fn request(device: &File, request: u64, info: Option<&mut PoolInfo>) -> Result<(), Errno> {
-    let argument = info.map_or(std::ptr::null_mut(), std::ptr::from_mut);
-    // SAFETY: RNDADDENTROPY reads a `rand_pool_info` and the bytes that it says are behind it, which
-    // `feed` gives it; RNDRESEEDCRNG takes no argument. On a file of another kind both are refused.
-    let result = unsafe { libc::ioctl(device.as_raw_fd(), request as _, argument) };
-    if result == 0 {
-        Ok(())
-    } else {
-        Err(Errno::from_raw_os_error(
-            std::io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(libc::EIO),
-        ))
+fn request(device: &File, request: u64, info: &[u8]) -> io::Result<()> {
+    // SAFETY: RNDADDENTROPY reads a `rand_pool_info` and as many bytes behind it as it says, which
+    // `pool_info` makes; RNDRESEEDCRNG takes no argument. On a file of another kind both are refused.
+    match unsafe { libc::ioctl(device.as_raw_fd(), request as _, info.as_ptr()) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -102,52 +70,40 @@ fn request(device: &File, request: u64, info: Option<&mut PoolInfo>) -> Result<(
 mod tests {
     use super::*;
 
-    /// What the device was asked for: the request, and what it was fed with how many bits claimed.
-    type Asked = Vec<(u64, Option<(i32, [u8; FED_BYTES])>)>;
-
-    fn asked(secret: &[u8], answer: Result<(), Errno>) -> (Asked, Result<bool, Errno>) {
+    /// What the device was asked for, when it answers the second request with `errno`.
+    fn asked(secret: &[u8], errno: i32) -> (Vec<(u64, Vec<u8>)>, io::Result<()>) {
         let mut asked = Vec::new();
-        let outcome = stir(secret, &mut |request, info| {
-            asked.push((request, info.map(|info| (info.entropy_bits, info.data))));
-            if request == RNDRESEEDCRNG {
-                answer
-            } else {
-                Ok(())
+        let outcome = stir(secret, |request, info| {
+            asked.push((request, info.to_vec()));
+            match request {
+                RNDRESEEDCRNG if errno != 0 => Err(io::Error::from_raw_os_error(errno)),
+                _ => Ok(()),
             }
         });
         (asked, outcome)
     }
 
     #[test]
-    fn the_generator_is_fed_with_a_hash_of_the_secret_and_starts_anew_from_it() {
-        let (with, outcome) = asked(b"token and seed", Ok(()));
-        assert_eq!(outcome, Ok(true));
-        let [(first, Some((bits, data))), (second, None)] = with[..] else {
-            panic!("{with:?}");
-        };
-        assert_eq!((first, second), (RNDADDENTROPY, RNDRESEEDCRNG));
-        assert_eq!((bits, data == [0; FED_BYTES]), (256, false));
-        let (without, _) = asked(b"", Ok(()));
-        assert_eq!(
-            without[0].1.map(|(bits, _)| bits),
-            Some(0),
-            "clocks are no entropy"
-        );
-        assert_ne!(without[0].1.map(|(_, data)| data), Some(data));
-    }
-
-    #[test]
-    fn what_is_fed_is_of_the_secret_and_of_the_clocks() {
-        let clocks = [1, 2, 3].map(|seconds| (seconds, 0));
-        let one = hash(b"one", clocks);
-        assert_ne!(hash(b"two", clocks), one);
-        assert_ne!(hash(b"one", [1, 2, 4].map(|seconds| (seconds, 0))), one);
-        assert_eq!(hash(b"one", clocks), one);
+    fn the_generator_is_fed_with_clocks_and_the_secret_and_starts_anew_from_them() {
+        for (secret, bits) in [(&b"token and seed"[..], 256), (b"", 0)] {
+            let (asked, outcome) = asked(secret, 0);
+            outcome.unwrap();
+            let [(RNDADDENTROPY, info), (RNDRESEEDCRNG, nothing)] = &asked[..] else {
+                panic!("{asked:?}");
+            };
+            assert!(nothing.is_empty());
+            let word = |at: usize| i32::from_ne_bytes(*info[at..].first_chunk().unwrap());
+            assert_eq!(word(0), bits, "clocks are no entropy");
+            assert_eq!(word(4) as usize, info.len() - 8);
+            assert_eq!(info[8 + 3 * 16..], *secret);
+        }
+        assert_ne!(asked(b"", 0).0, asked(b"", 0).0, "clocks go on");
     }
 
     #[test]
     fn a_generator_that_never_was_ready_is_repaired_and_one_that_refuses_is_not() {
-        assert_eq!(asked(b"x", Err(Errno::NODATA)).1, Ok(true));
-        assert_eq!(asked(b"x", Err(Errno::PERM)).1, Err(Errno::PERM));
+        assert!(asked(b"x", libc::ENODATA).1.is_ok());
+        let refused = asked(b"x", libc::EPERM).1.unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
     }
 }

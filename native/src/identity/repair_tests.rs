@@ -1,141 +1,95 @@
 use super::*;
+use crate::file::testing::TempDir;
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A guest's files in a directory of their own.
-struct Root(PathBuf);
+struct Guest(TempDir);
 
-impl Root {
-    fn new() -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let number = COUNT.fetch_add(1, Ordering::Relaxed);
-        let name = format!("guestd-identity-{}-{number}", std::process::id());
-        let root = std::env::temp_dir().join(name);
-        fs::create_dir_all(&root).unwrap();
-        Self(root)
+impl Guest {
+    fn with(files: &[(&str, &str)]) -> Self {
+        let guest = Self(TempDir::make());
+        for (name, text) in files {
+            let path = guest.path(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        guest
     }
 
-    fn put(&self, name: &str, text: &str) -> &Self {
-        let path = self.0.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-        self
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
     }
 
     fn get(&self, name: &str) -> String {
-        fs::read_to_string(self.0.join(name)).unwrap()
+        fs::read_to_string(self.path(name)).unwrap()
     }
 
     fn repair(&self) -> [Outcome; STEPS] {
-        repair(&self.0, b"secret")
+        repair(self.0.path(), b"secret")
     }
-}
-
-impl Drop for Root {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-fn is_id(text: &str) -> bool {
-    let digits = text.strip_suffix('\n').unwrap_or_default();
-    digits.len() == 32
-        && digits
-            .bytes()
-            .all(|byte| b"0123456789abcdef".contains(&byte))
 }
 
 const OLD: &str = "0123456789abcdef0123456789abcdef\n";
 
 #[test]
 fn nothing_there_is_nothing_to_repair() {
-    assert_eq!(Root::new().repair(), [Outcome::NotApplicable; STEPS]);
+    assert_eq!(Guest::with(&[]).repair(), [Ok(false); STEPS]);
 }
 
 #[test]
 fn machine_and_bus_get_one_new_id_and_the_stored_seeds_go() {
-    let root = Root::new();
-    root.put("etc/machine-id", OLD)
-        .put("var/lib/dbus/machine-id", OLD)
-        .put("var/lib/systemd/random-seed", "seed");
-    let outcomes = root.repair();
-    assert_eq!(outcomes[0], Outcome::Repaired);
-    assert_eq!(outcomes[1], Outcome::Repaired);
-    assert_eq!(outcomes[3], Outcome::Repaired);
-    let id = root.get("etc/machine-id");
-    assert!(is_id(&id) && id != OLD, "{id}");
-    assert_eq!(root.get("var/lib/dbus/machine-id"), id);
-    assert!(!root.0.join("var/lib/systemd/random-seed").exists());
-    let mode = fs::metadata(root.0.join("etc/machine-id"))
-        .unwrap()
-        .permissions()
-        .mode();
-    assert_eq!(mode & 0o7777, 0o444);
-    assert_eq!(
-        fs::read_dir(root.0.join("etc")).unwrap().count(),
-        1,
-        "nothing is left beside it"
-    );
-    root.repair();
-    assert_ne!(
-        root.get("etc/machine-id"),
-        id,
-        "a second time it is another"
-    );
+    let guest = Guest::with(&[
+        ("etc/machine-id", OLD),
+        ("var/lib/dbus/machine-id", OLD),
+        ("var/lib/systemd/random-seed", "seed"),
+    ]);
+    let [machine, bus, _, seed, _] = guest.repair();
+    assert_eq!([machine, bus, seed], [Ok(true); 3]);
+    let id = guest.get("etc/machine-id");
+    let digits = id.strip_suffix('\n').unwrap();
+    assert!(digits.len() == 32 && u128::from_str_radix(digits, 16).is_ok());
+    assert!(id != OLD && id == id.to_lowercase(), "{id}");
+    assert_eq!(guest.get("var/lib/dbus/machine-id"), id);
+    assert!(!guest.path("var/lib/systemd/random-seed").exists());
+    let mode = fs::metadata(guest.path("etc/machine-id")).unwrap();
+    assert_eq!(mode.permissions().mode() & 0o7777, 0o444);
+    let beside = fs::read_dir(guest.path("etc")).unwrap().count() - 1;
+    assert_eq!(beside, 0, "nothing is left beside it");
+    assert_eq!(guest.repair()[0], Ok(true));
+    let again = guest.get("etc/machine-id");
+    assert_ne!(again, id, "a second time it is another");
 }
 
 #[test]
 fn a_bus_that_links_to_the_machines_id_keeps_its_link() {
-    let root = Root::new();
-    root.put("etc/machine-id", OLD)
-        .put("var/lib/dbus/other", "");
-    let link = root.0.join("var/lib/dbus/machine-id");
+    let guest = Guest::with(&[("etc/machine-id", OLD), ("var/lib/dbus/other", "")]);
+    let link = guest.path("var/lib/dbus/machine-id");
     symlink("../../../etc/machine-id", &link).unwrap();
-    let outcomes = root.repair();
-    assert_eq!(
-        (outcomes[0], outcomes[1]),
-        (Outcome::Repaired, Outcome::NotApplicable)
-    );
+    assert_eq!(guest.repair()[..2], [Ok(true), Ok(false)]);
     assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert_eq!(
-        fs::read_to_string(&link).unwrap(),
-        root.get("etc/machine-id")
-    );
+    let id = guest.get("etc/machine-id");
+    assert_eq!(guest.get("var/lib/dbus/machine-id"), id);
 }
 
 #[test]
 fn a_step_that_fails_stops_no_other() {
-    let root = Root::new();
-    // A directory can be neither replaced by a file nor removed as one.
-    root.put("etc/machine-id/inside", "")
-        .put("var/lib/dbus/machine-id", OLD)
-        .put("var/lib/systemd/random-seed/inside", "")
-        .put("var/lib/misc/random-seed", "")
-        .put("var/lib/seedrng/seed.no-credit", "");
-    let outcomes = root.repair();
-    assert!(
-        matches!(outcomes[0], Outcome::Failed(_)),
-        "{:?}",
-        outcomes[0]
-    );
-    assert_eq!(outcomes[1], Outcome::Repaired);
-    assert!(
-        matches!(outcomes[3], Outcome::Failed(_)),
-        "{:?}",
-        outcomes[3]
-    );
+    let guest = Guest::with(&[
+        // A directory can be neither replaced by a file nor removed as one.
+        ("etc/machine-id/inside", ""),
+        ("var/lib/dbus/machine-id", OLD),
+        ("var/lib/systemd/random-seed/inside", ""),
+        ("var/lib/misc/random-seed", ""),
+        ("var/lib/seedrng/seed.no-credit", ""),
+        ("dev/urandom", "a file in the generator's place"),
+    ]);
+    let [machine, bus, _, seed, generator] = guest.repair();
+    assert!(machine.is_err() && seed.is_err(), "{machine:?} {seed:?}");
+    assert_eq!((bus, generator), (Ok(true), Err(Errno::NOTTY)));
     // Nor does a seed that cannot be removed keep the others.
-    assert!(!root.0.join("var/lib/misc/random-seed").exists());
-    assert!(!root.0.join("var/lib/seedrng/seed.no-credit").exists());
-}
-
-#[test]
-fn a_file_in_the_generators_place_is_a_failure() {
-    let root = Root::new();
-    root.put("dev/urandom", "");
-    assert_eq!(root.repair()[4], Outcome::Failed(Errno::NOTTY));
+    assert!(!guest.path("var/lib/misc/random-seed").exists());
+    assert!(!guest.path("var/lib/seedrng/seed.no-credit").exists());
 }
 
 /// In a mount namespace of this thread's own; without the right to make one nothing can be tried.
@@ -151,64 +105,41 @@ fn apart() -> bool {
 
 fn mounts_over(path: &Path) -> usize {
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
-    let name = path.to_str().unwrap();
-    table
-        .lines()
-        .filter(|line| line.split(' ').nth(4) == Some(name))
-        .count()
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4));
+    places.filter(|place| Path::new(place) == path).count()
 }
 
 #[test]
 fn a_boot_id_is_mounted_over_the_kernels_once_and_then_rewritten() {
-    let root = Root::new();
-    root.put("proc/sys/kernel/random/boot_id", "kernel\n");
-    let seen = root.0.join("proc/sys/kernel/random/boot_id");
-    let (first, second, count, right) = std::thread::scope(|scope| {
-        let inside = scope.spawn(|| {
-            let right = apart();
-            let outcome = root.repair()[2];
-            let first = (outcome, fs::read_to_string(&seen).unwrap());
-            let outcome = root.repair()[2];
-            let second = (outcome, fs::read_to_string(&seen).unwrap());
-            let count = mounts_over(&seen);
-            let _ = rustix::mount::unmount(&seen, rustix::mount::UnmountFlags::empty());
-            (first, second, count, right)
+    const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
+    let guest = Guest::with(&[(BOOT_ID, "kernel\n")]);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if !apart() {
+                let refused = guest.repair()[2];
+                assert!(
+                    matches!(refused, Err(Errno::PERM | Errno::ACCESS)),
+                    "{refused:?}"
+                );
+                return;
+            }
+            let [first, second] = [1, 2].map(|_| (guest.repair()[2], guest.get(BOOT_ID)));
+            assert_eq!((first.0, second.0), (Ok(true), Ok(true)));
+            assert_eq!(mounts_over(&guest.path(BOOT_ID)), 1);
+            assert_ne!(first.1, second.1);
+            for id in [&first.1, &second.1] {
+                let groups: Vec<usize> = id.trim_end().split('-').map(str::len).collect();
+                assert_eq!(groups, [8, 4, 4, 4, 12], "{id}");
+                assert_eq!(id.as_bytes()[14], b'4', "{id}");
+            }
         });
-        inside.join().unwrap()
     });
-    if !right {
-        assert!(
-            matches!(first.0, Outcome::Failed(Errno::PERM | Errno::ACCESS)),
-            "{:?}",
-            first.0
-        );
-        return;
-    }
-    assert_eq!(
-        (first.0, second.0, count),
-        (Outcome::Repaired, Outcome::Repaired, 1)
-    );
-    assert_ne!(first.1, second.1);
-    for id in [&first.1, &second.1] {
-        let groups: Vec<usize> = id.trim_end().split('-').map(str::len).collect();
-        assert_eq!(groups, [8, 4, 4, 4, 12], "{id}");
-        assert_eq!(id.as_bytes()[14], b'4', "{id}");
-    }
-    assert_eq!(
-        root.get("proc/sys/kernel/random/boot_id"),
-        "kernel\n",
-        "beneath the mount"
-    );
+    assert_eq!(guest.get(BOOT_ID), "kernel\n", "beneath the mount");
 }
 
 #[test]
 fn outcomes_are_packed_a_byte_each() {
-    let outcomes = [
-        Outcome::Repaired,
-        Outcome::NotApplicable,
-        Outcome::Failed(Errno::PERM),
-        Outcome::Repaired,
-        Outcome::Failed(Errno::ROFS),
-    ];
-    assert_eq!(pack(&outcomes).to_le_bytes(), [0, 255, 1, 0, 30, 0, 0, 0]);
+    let (perm, rofs) = (Err(Errno::PERM), Err(Errno::ROFS));
+    let packed = pack(&[Ok(true), Ok(false), perm, Ok(true), rofs]);
+    assert_eq!(packed.to_le_bytes(), [0, 255, 1, 0, 30, 0, 0, 0]);
 }
