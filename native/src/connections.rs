@@ -10,10 +10,12 @@ mod probe;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use rustix::net::{Shutdown, connect_unspec, shutdown};
 
 use crate::wake::{Kind, Wake};
 pub use probe::{CLOSED, Facts};
@@ -30,21 +32,16 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// The other end's address, and the port of this end where that is known.
-    pub fn new(peer: SocketAddr, local_port: Option<u16>) -> Self {
-        Self {
-            peer: plain(peer),
-            local_port,
-        }
-    }
-
     /// The other end's address as text and its port, and the port of this end, 0 where any will do.
-    pub fn parse(host: &[u8], port: u32, local_port: u32) -> Option<Self> {
+    pub fn new(host: &[u8], port: u32, local_port: u32) -> Option<Self> {
         // An IPv6 address may name its scope, which counts for nothing here.
         let host = std::str::from_utf8(host).ok()?.split('%').next()?;
         let peer = SocketAddr::new(host.parse().ok()?, u16::try_from(port).ok()?);
         let local_port = u16::try_from(local_port).ok()?;
-        Some(Self::new(peer, (local_port != 0).then_some(local_port)))
+        Some(Self {
+            peer: plain(peer),
+            local_port: (local_port != 0).then_some(local_port),
+        })
     }
 
     fn fit(&self, probe: &Probe) -> bool {
@@ -52,18 +49,9 @@ impl Ends {
     }
 }
 
-/// How a connection is ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Both directions end, after what was written.
-    Shut,
-    /// The other end sees a reset.
-    Reset,
-}
-
 /// Where a watched connection was found. Descriptors are reused, a cookie never is.
 #[derive(Clone, Copy)]
-struct Found {
+struct WatchedSocket {
     fd: i32,
     cookie: u64,
     state: u8,
@@ -75,14 +63,14 @@ enum Watch {
     /// Came after the last look began.
     Fresh(Ends),
     Seeking(Ends),
-    Watching(Found),
+    Watching(WatchedSocket),
     /// There was no such connection, or it is gone: this was told.
     Lost,
 }
 
 /// Invariant: `looking` is set while the thread lives.
 #[derive(Default)]
-struct State {
+struct WatchTable {
     watches: HashMap<u32, Watch>,
     last_id: u32,
     looking: bool,
@@ -90,20 +78,20 @@ struct State {
 }
 
 #[derive(Default)]
-struct Shared {
-    state: Mutex<State>,
+struct SharedTable {
+    state: Mutex<WatchTable>,
     changed: Condvar,
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl SharedTable {
+    fn lock(&self) -> MutexGuard<'_, WatchTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The watched connections.
 pub struct Connections {
-    shared: Arc<Shared>,
+    shared: Arc<SharedTable>,
     wake: Arc<Wake>,
 }
 
@@ -147,12 +135,18 @@ impl Connections {
         self.duplicate(id).map(|(_, probe)| probe.facts)
     }
 
-    /// Ends a connection, whoever holds a descriptor of it. Whether it was there.
-    pub fn end(&self, id: u32, ending: Ending) -> bool {
-        self.duplicate(id).is_some_and(|(socket, _)| {
-            probe::end(&socket, ending);
-            true
-        })
+    /// Ends a connection, whoever holds a descriptor of it: with a reset, or both directions after what
+    /// was written. Whether it was there.
+    pub fn end(&self, id: u32, reset: bool) -> bool {
+        let Some((socket, _)) = self.duplicate(id) else {
+            return false;
+        };
+        // Both fail only if the connection is gone already.
+        let _ = match reset {
+            true => connect_unspec(&socket),
+            false => shutdown(&socket, Shutdown::Both),
+        };
+        true
     }
 
     /// Watches a connection no more.
@@ -173,13 +167,13 @@ impl Connections {
             _ => return None,
         };
         let socket = probe::duplicate(found.fd)?;
-        let probe = probe::look(&socket)?;
+        let probe = probe::look(socket.as_raw_fd())?;
         (probe.cookie == found.cookie).then_some((socket, probe))
     }
 }
 
 /// Looks for as long as anybody wants to know.
-fn run(shared: &Shared, wake: &Wake) {
+fn run(shared: &SharedTable, wake: &Wake) {
     let mut state = shared.lock();
     while !state.closed && !state.watches.is_empty() {
         let known = begin(&mut state.watches);
@@ -192,7 +186,7 @@ fn run(shared: &Shared, wake: &Wake) {
             wake.notify(Kind::Connection, id);
         }
         let is_fresh = |watch: &Watch| matches!(watch, Watch::Fresh(_));
-        let rests = |state: &mut State| !state.closed && !state.watches.values().any(is_fresh);
+        let rests = |state: &mut WatchTable| !state.closed && !state.watches.values().any(is_fresh);
         state = shared
             .changed
             .wait_timeout_while(shared.lock(), INTERVAL, rests)
@@ -251,17 +245,11 @@ fn settle(watches: &mut HashMap<u32, Watch>, probes: &[Probe]) -> Vec<u32> {
                 }
             }
             Watch::Watching(found) => {
-                match probes.iter().find(|probe| probe.cookie == found.cookie) {
-                    Some(probe) if probe.facts.state == found.state => found.fd = probe.fd,
-                    Some(probe) => {
-                        *found = probe.found();
-                        changed.push(*id);
-                    }
-                    None => {
-                        *watch = Watch::Lost;
-                        changed.push(*id);
-                    }
+                let now = probes.iter().find(|probe| probe.cookie == found.cookie);
+                if now.is_none_or(|probe| probe.facts.state != found.state) {
+                    changed.push(*id);
                 }
+                *watch = now.map_or(Watch::Lost, |probe| Watch::Watching(probe.found()));
             }
             Watch::Fresh(_) | Watch::Lost => {}
         }

@@ -1,26 +1,18 @@
 //! What the kernel tells of one descriptor of this process, if it is a TCP connection.
 #![allow(unsafe_code)]
 
+use std::mem::{MaybeUninit, offset_of};
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::net::{Shutdown, connect_unspec, getpeername, getsockname, shutdown, sockopt};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::net::{getpeername, getsockname, sockopt};
 
-use super::{Ending, Found};
+use super::WatchedSocket;
 
 /// The TCP state of a connection that was reset or closed: `TCP_CLOSE` of the kernel.
 pub const CLOSED: u8 = 7;
-
-/// Where the fields lie in `struct tcp_info` of include/uapi/linux/tcp.h, in bytes.
-mod at {
-    pub const STATE: usize = 0;
-    pub const LAST_DATA_SENT: usize = 44;
-    pub const LAST_DATA_RECEIVED: usize = 52;
-    pub const BYTES_ACKED: usize = 120;
-    pub const BYTES_RECEIVED: usize = 128;
-    pub const END: usize = 136;
-}
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -56,8 +48,8 @@ impl Probe {
         self.peer.is_none() && self.facts.state == CLOSED && self.received > 0
     }
 
-    pub(super) fn found(&self) -> Found {
-        Found {
+    pub(super) fn found(&self) -> WatchedSocket {
+        WatchedSocket {
             fd: self.fd,
             cookie: self.cookie,
             state: self.facts.state,
@@ -81,24 +73,16 @@ pub fn all() -> Vec<Probe> {
 
 /// The TCP connections among these descriptors, each once.
 pub fn of(numbers: &[i32]) -> Vec<Probe> {
-    let mut probes: Vec<Probe> = numbers.iter().copied().filter_map(look_at).collect();
+    let mut probes: Vec<Probe> = numbers.iter().copied().filter_map(look).collect();
     probes.sort_by_key(|probe| (probe.cookie, probe.fd));
     probes.dedup_by_key(|probe| probe.cookie);
     probes
 }
 
-/// Looks at a descriptor that belongs to somebody else.
-fn look_at(number: i32) -> Option<Probe> {
-    // SAFETY: borrow_raw demands a descriptor that stays open while borrowed. Its owner may close it
-    // meanwhile, and another file may take its number: the calls that follow only ask, so they fail
-    // or tell of that other file, and what they told is looked at again before anything is done.
-    look(&unsafe { BorrowedFd::borrow_raw(number) })
-}
-
-/// Looks at a descriptor; `None` if it is no TCP connection.
-pub fn look(socket: &impl AsRawFd) -> Option<Probe> {
-    let fd = socket.as_raw_fd();
-    // SAFETY: as in `look_at`, whose callers' descriptors may be anybody's.
+/// Looks at a descriptor, whoever it belongs to; `None` if it is no TCP connection.
+pub fn look(fd: i32) -> Option<Probe> {
+    // SAFETY: borrow_raw demands that the descriptor stays open. It may be closed meanwhile, or stand
+    // for something else; the system calls below only ask, and their answers say what they are about.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     let local = SocketAddr::try_from(getsockname(borrowed).ok()?).ok()?;
     let info = tcp_info(fd)?;
@@ -111,33 +95,21 @@ pub fn look(socket: &impl AsRawFd) -> Option<Probe> {
         cookie: sockopt::socket_cookie(borrowed).ok()?,
         peer: peer.and_then(|peer| SocketAddr::try_from(peer).ok().map(plain)),
         local_port: local.port(),
-        received: u64_at(&info, at::BYTES_RECEIVED),
+        received: info.tcpi_bytes_received,
         facts: Facts {
-            state: info[at::STATE],
-            came_ms: u32_at(&info, at::LAST_DATA_RECEIVED),
-            went_ms: u32_at(&info, at::LAST_DATA_SENT),
+            state: info.tcpi_state,
+            came_ms: info.tcpi_last_data_recv,
+            went_ms: info.tcpi_last_data_sent,
             unsent: unsent(fd),
-            acked: u64_at(&info, at::BYTES_ACKED),
+            acked: info.tcpi_bytes_acked,
         },
     })
 }
 
 /// A descriptor of our own for what `number` stands for now.
 pub fn duplicate(number: i32) -> Option<OwnedFd> {
-    // SAFETY: fcntl with F_DUPFD_CLOEXEC takes any number and writes to no memory; one that is not
-    // open is an error.
-    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
-    // SAFETY: from_raw_fd demands an open descriptor that nobody else owns: it was made just now.
-    (copy >= 0).then(|| unsafe { OwnedFd::from_raw_fd(copy) })
-}
-
-/// Ends a connection, whoever else holds a descriptor of it.
-pub fn end(socket: &OwnedFd, ending: Ending) {
-    // Both fail only if the connection is gone already.
-    match ending {
-        Ending::Shut => drop(shutdown(socket, Shutdown::Both)),
-        Ending::Reset => drop(connect_unspec(socket)),
-    }
+    // SAFETY: as in `look`: one that is not open is an error of the system call.
+    fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 3).ok()
 }
 
 /// An idle client is asked after this long whether it is still there, so often, this far apart.
@@ -149,7 +121,7 @@ pub fn keep_alive(probe: &Probe) {
     let Some(socket) = duplicate(probe.fd) else {
         return;
     };
-    if look(&socket).is_some_and(|again| again.cookie == probe.cookie) {
+    if look(socket.as_raw_fd()).is_some_and(|again| again.cookie == probe.cookie) {
         // They fail only if the connection is gone already.
         let _ = sockopt::set_tcp_keepidle(&socket, idle);
         let _ = sockopt::set_tcp_keepcnt(&socket, count);
@@ -158,21 +130,18 @@ pub fn keep_alive(probe: &Probe) {
     }
 }
 
-fn tcp_info(fd: i32) -> Option<[u8; at::END]> {
-    let mut info = [0u8; at::END];
-    let mut len = info.len() as libc::socklen_t;
+fn tcp_info(fd: i32) -> Option<libc::tcp_info> {
+    let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
+    let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
+    let to = info.as_mut_ptr().cast();
     // SAFETY: getsockopt writes at most `len` bytes to the address that it is given, and how many
     // these were to that of `len`; both are of locals that are as large as said.
-    let result = unsafe {
-        libc::getsockopt(
-            fd,
-            libc::IPPROTO_TCP,
-            libc::TCP_INFO,
-            info.as_mut_ptr().cast(),
-            &raw mut len,
-        )
-    };
-    (result == 0 && len as usize == info.len()).then_some(info)
+    let result =
+        unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, to, &raw mut len) };
+    // The last of the fields above; older kernels tell less, newer ones more.
+    let needed = offset_of!(libc::tcp_info, tcpi_bytes_received) + size_of::<u64>();
+    // SAFETY: assume_init demands a value: all fields are integers, which are written or zero.
+    (result == 0 && len as usize >= needed).then(|| unsafe { info.assume_init() })
 }
 
 fn unsent(fd: i32) -> u32 {
@@ -180,14 +149,4 @@ fn unsent(fd: i32) -> u32 {
     // SAFETY: TIOCOUTQ writes one int to the address that it is given; `count` is one.
     let result = unsafe { libc::ioctl(fd, libc::TIOCOUTQ, &raw mut count) };
     if result == 0 { count.max(0) as u32 } else { 0 }
-}
-
-fn u32_at(info: &[u8; at::END], offset: usize) -> u32 {
-    let bytes = info[offset..].first_chunk();
-    u32::from_ne_bytes(bytes.copied().unwrap_or_default())
-}
-
-fn u64_at(info: &[u8; at::END], offset: usize) -> u64 {
-    let bytes = info[offset..].first_chunk();
-    u64::from_ne_bytes(bytes.copied().unwrap_or_default())
 }

@@ -3,7 +3,7 @@
 
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut};
-use crate::connections::{Ending, Ends, Facts};
+use crate::connections::{Ends, Facts};
 
 /// Size of [`Facts`] in the caller's buffer, in bytes.
 const FACTS_BYTES: usize = 24;
@@ -23,7 +23,7 @@ pub unsafe extern "C" fn guestd_connection_watch(
     // SAFETY: bytes demands what this function demands of its caller.
     let host = unsafe { bytes(host, host_len) };
     with_core(|core| {
-        let Some(ends) = Ends::parse(host, port, local_port) else {
+        let Some(ends) = Ends::new(host, port, local_port) else {
             return BAD_LAYOUT;
         };
         let watched = core.connections.watch(ends);
@@ -69,13 +69,8 @@ fn encoded(facts: &Facts) -> [u8; FACTS_BYTES] {
 /// Ends a connection, with a reset if `reset` is not 0; `UNKNOWN` where it was not found or is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_connection_end(id: u32, reset: u32) -> i32 {
-    let ending = if reset == 0 {
-        Ending::Shut
-    } else {
-        Ending::Reset
-    };
     with_core(|core| {
-        if core.connections.end(id, ending) {
+        if core.connections.end(id, reset != 0) {
             0
         } else {
             UNKNOWN

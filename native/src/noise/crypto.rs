@@ -48,12 +48,11 @@ struct Kernel;
 
 impl Random for Kernel {
     fn try_fill_bytes(&mut self, out: &mut [u8]) -> Result<(), snow::Error> {
-        let mut filled = 0;
-        while filled < out.len() {
-            filled += getrandom(&mut out[filled..], GetRandomFlags::empty())
-                .map_err(|_| snow::Error::Rng)?;
+        // The few bytes of a key come whole.
+        match getrandom(&mut *out, GetRandomFlags::empty()) {
+            Ok(filled) if filled == out.len() => Ok(()),
+            _ => Err(snow::Error::Rng),
         }
-        Ok(())
     }
 }
 
@@ -174,18 +173,10 @@ impl Cipher for ChaChaPoly {
     }
 }
 
+/// It is not wiped: with every hash that it gives it is reset, and no key is left in its last block.
 #[derive(Default)]
 struct Blake2s {
     hasher: Blake2s256,
-}
-
-impl Drop for Blake2s {
-    /// Its state and the last block are of what was hashed, with a key or to make one.
-    fn drop(&mut self) {
-        self.hasher = Blake2s256::default();
-        // Somebody might look: the assignment must not be left out for coming last.
-        std::hint::black_box(&mut self.hasher);
-    }
 }
 
 impl Hash for Blake2s {

@@ -16,7 +16,7 @@ use handshake::{Keys, Refused, Session, respond};
 use seen::Seen;
 
 /// What answers a client's first message.
-pub struct Opened {
+pub struct OpenedSession {
     /// The session's handle.
     pub id: u32,
     /// The second message, for the client.
@@ -29,7 +29,7 @@ pub struct Opened {
 
 /// Invariant: an id is never 0 and has 31 bits, so that a result can be one or a negated errno.
 #[derive(Default)]
-struct State {
+struct SessionTable {
     keys: Option<Arc<Keys>>,
     seen: Seen,
     sessions: HashMap<u32, Session>,
@@ -39,7 +39,7 @@ struct State {
 /// The keys of the handshake and every session that it has opened. Keys are nowhere else.
 #[derive(Default)]
 pub struct Sessions {
-    state: Mutex<State>,
+    state: Mutex<SessionTable>,
 }
 
 impl Sessions {
@@ -49,7 +49,7 @@ impl Sessions {
     }
 
     /// Answers a client's first message. Refuses all but a new one by the installed client.
-    pub fn open(&self, port: u16, first: &[u8]) -> Result<Opened, Refused> {
+    pub fn open(&self, port: u16, first: &[u8]) -> Result<OpenedSession, Refused> {
         let mut state = self.lock();
         let keys = state.keys.clone().ok_or(Refused)?;
         let accepted = respond(&keys, port, first)?;
@@ -64,7 +64,7 @@ impl Sessions {
         };
         let ends = accepted.session.has_authenticated_end();
         state.sessions.insert(id, accepted.session);
-        Ok(Opened {
+        Ok(OpenedSession {
             id,
             answer: accepted.answer,
             must_confirm: accepted.must_confirm,
@@ -82,7 +82,7 @@ impl Sessions {
         self.lock().sessions.remove(&id);
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, SessionTable> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
