@@ -9,31 +9,45 @@ use rustix::io::Errno;
 use super::failure::{Failure, IS_DIRECTORY, NOT_REGULAR, shown};
 use super::reader::Source;
 
-/// Opens a regular file for reading. Anything else is refused without being opened: opening a fifo
-/// may block, and opening a device may do something.
-pub fn open_regular(path: &Path) -> Result<(File, u64), Failure> {
-    let failed = |errno| Failure::of("open", path, errno);
-    kind(path, stat(path).map_err(failed)?.st_mode)?;
-    // It may be another file by now, so neither opening nor reading may wait for anybody.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = open(path, flags, Mode::empty()).map_err(failed)?;
-    let stat = fstat(&file).map_err(failed)?;
-    kind(path, stat.st_mode)?;
-    Ok((File::from(file), stat.st_size.max(0) as u64))
+/// A regular file's bytes, as far as they go when they are read.
+pub struct RegularFile {
+    file: File,
+    name: String,
 }
 
-fn kind(path: &Path, mode: u32) -> Result<(), Failure> {
-    match FileType::from_raw_mode(mode) {
-        FileType::RegularFile => Ok(()),
-        FileType::Directory => {
-            let text = format!("Cannot read {}: it is a directory", shown(path));
-            Err(Failure::new(IS_DIRECTORY, text))
-        }
-        _ => {
-            let text = format!("Cannot read {}: it is no regular file", shown(path));
-            Err(Failure::new(NOT_REGULAR, text))
-        }
+impl RegularFile {
+    /// Opens `path`. Also gives the size that the file claims to have. Anything else is refused without
+    /// being opened: opening a fifo may block, and opening a device may do something.
+    pub fn open(path: &Path) -> Result<(Self, u64), Failure> {
+        let failed = |errno| Failure::of("open", path, errno);
+        demand_regular("read", path, stat(path).map_err(failed)?.st_mode)?;
+        // It may be another file by now, so neither opening nor reading may wait for anybody.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = open(path, flags, Mode::empty()).map_err(failed)?;
+        let stat = fstat(&file).map_err(failed)?;
+        demand_regular("read", path, stat.st_mode)?;
+        let (file, name) = (File::from(file), shown(path));
+        Ok((Self { file, name }, stat.st_size.max(0) as u64))
     }
+}
+
+impl Source for RegularFile {
+    fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
+        let failed =
+            |errno: Errno| Failure::new(errno.raw_os_error(), format!("Cannot read {}", self.name));
+        read_full(&self.file, out).map_err(failed)
+    }
+}
+
+/// Refuses what is no regular file: "Cannot `what` `path`".
+pub fn demand_regular(what: &str, path: &Path, mode: u32) -> Result<(), Failure> {
+    let (status, state) = match FileType::from_raw_mode(mode) {
+        FileType::RegularFile => return Ok(()),
+        FileType::Directory => (IS_DIRECTORY, "a directory"),
+        _ => (NOT_REGULAR, "no regular file"),
+    };
+    let text = format!("Cannot {what} {}: it is {state}", shown(path));
+    Err(Failure::new(status, text))
 }
 
 /// Reads until `out` is full or the file ends. The bytes that were read.
@@ -52,47 +66,18 @@ pub fn read_full(file: &File, out: &mut [u8]) -> Result<usize, Errno> {
     Ok(filled)
 }
 
-/// A file's bytes, as far as they go when they are read.
-pub struct WholeFile {
-    file: File,
-    name: String,
-}
-
-impl WholeFile {
-    /// Opens `path`. Also gives the size that the file claims to have.
-    pub fn open(path: &Path) -> Result<(Self, u64), Failure> {
-        let (file, size) = open_regular(path)?;
-        let name = shown(path);
-        Ok((Self { file, name }, size))
-    }
-}
-
-impl Source for WholeFile {
-    fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure> {
-        read_full(&self.file, out).map_err(|errno| {
-            Failure::new(errno.raw_os_error(), format!("Cannot read {}", self.name))
-        })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::file::testing::TempDir;
+    use rustix::fs::CWD;
 
     #[test]
     fn only_regular_files_are_opened() {
         let dir = TempDir::make();
         let fifo = dir.path().join("fifo");
-        rustix::fs::mknodat(
-            rustix::fs::CWD,
-            &fifo,
-            FileType::Fifo,
-            Mode::from_raw_mode(0o600),
-            0,
-        )
-        .unwrap();
-        let status = |path: &Path| open_regular(path).unwrap_err().status;
+        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
+        let status = |path: &Path| RegularFile::open(path).err().unwrap().status;
         assert_eq!(status(&fifo), NOT_REGULAR);
         assert_eq!(status(Path::new("/dev/null")), NOT_REGULAR);
         assert_eq!(status(dir.path()), IS_DIRECTORY);
@@ -104,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_file_of_unknown_size_is_read_to_its_end() {
-        let (mut source, size) = WholeFile::open(Path::new("/proc/self/status")).unwrap();
+        let (mut source, size) = RegularFile::open(Path::new("/proc/self/status")).unwrap();
         let mut out = vec![0; 1 << 16];
         let count = source.fill(&mut out).unwrap();
         assert_eq!(size, 0);

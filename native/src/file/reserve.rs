@@ -45,17 +45,11 @@ impl Reserve {
 
     /// Looks at the file system of `path` before `wanted` bytes are written to it.
     pub fn check(&self, path: &Path, wanted: u64) -> Result<(), Failure> {
-        if self.bytes == 0 {
-            return Ok(());
-        }
         disk::nearest(path).map_or(Ok(()), |stat| self.weigh(&stat, wanted))
     }
 
     /// Looks at the file system of an open file.
     pub fn check_file(&self, file: impl AsFd) -> Result<(), Failure> {
-        if self.bytes == 0 {
-            return Ok(());
-        }
         fstatvfs(file).map_or(Ok(()), |stat| self.weigh(&stat, 0))
     }
 
@@ -83,22 +77,18 @@ impl Reserve {
     /// Looks at the file system of a file of `old` bytes on disk that is to take `new` in its place.
     /// What fails halfway cannot be undone there, so a disk without the room for it is full before
     /// the first byte, with or without a reserve.
-    pub fn check_in_place(
-        &self,
-        file: impl AsFd,
-        old: u64,
-        new: u64,
-    ) -> Result<Result<(), Errno>, Failure> {
+    pub fn check_in_place(&self, file: impl AsFd, old: u64, new: u64) -> Result<(), Failure> {
         let Ok(stat) = fstatvfs(file) else {
-            return Ok(Ok(()));
+            return Ok(());
         };
         let more = taken(new).saturating_sub(old);
         self.weigh(&stat, more)?;
         let available = stat.f_bavail.saturating_mul(stat.f_frsize);
-        if stat.f_blocks != 0 && available < more {
-            return Ok(Err(Errno::NOSPC));
+        if stat.f_blocks == 0 || available >= more {
+            return Ok(());
         }
-        Ok(Ok(()))
+        let text = format!("Cannot write in place: {available} bytes are available for {more}");
+        Err(Failure::new(libc::ENOSPC, text))
     }
 
     fn weigh(&self, stat: &StatVfs, wanted: u64) -> Result<(), Failure> {
@@ -138,13 +128,11 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_allowed_and_nothing_is_measured_for_no_reserve() {
+    fn what_cannot_be_measured_is_allowed_and_no_reserve_allows_all() {
         let nowhere = Path::new("/proc/self/fd/-1\0");
         assert_eq!(Reserve::new(u64::MAX).check(nowhere, 0), Ok(()));
-        assert_eq!(
-            Reserve::new(u64::MAX).check(Path::new("/proc/sys"), 0),
-            Ok(())
-        );
+        let proc = Path::new("/proc/sys");
+        assert_eq!(Reserve::new(u64::MAX).check(proc, 0), Ok(()));
         assert_eq!(Reserve::new(0).check(Path::new("/"), u64::MAX), Ok(()));
         assert!(Reserve::new(u64::MAX).check(Path::new("/"), 0).is_err());
     }

@@ -5,12 +5,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    FileType, Gid, Mode, OFlags, Stat, Uid, fchmod, fchown, fstat, ftruncate, lstat, open, readlink,
+    FileType, Gid, Mode, OFlags, SeekFrom, Stat, Uid, fchmod, fchown, fstat, ftruncate, lstat,
+    open, readlink, seek,
 };
 use rustix::io::Errno;
 
-use super::failure::{Failure, IS_DIRECTORY, NOT_REGULAR, shown};
+use super::failure::Failure;
 use super::parents::Parents;
+use super::read::{demand_regular, read_full};
 use super::reserve::Reserve;
 use super::temp::Temp;
 
@@ -30,18 +32,18 @@ pub fn resolve(path: &Path) -> Result<(PathBuf, bool), Failure> {
             .rsplit(|byte| *byte == b'/')
             .next();
         if matches!(last, None | Some(b"" | b"." | b"..")) {
-            return Err(not_regular(&at, true));
+            demand_regular("write", &at, libc::S_IFDIR)?;
         }
         match existing(&at)? {
             None => return Ok((at, false)),
-            Some(stat) if kind(&stat) == FileType::Symlink => {
+            Some(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::Symlink => {
                 let link = readlink(&at, Vec::new())
                     .map_err(|errno| Failure::of("read the symlink", &at, errno))?;
                 let link = std::ffi::OsStr::from_bytes(link.as_bytes());
                 at = at.parent().unwrap_or(Path::new("")).join(link);
             }
             Some(stat) => {
-                regular(&at, &stat)?;
+                demand_regular("write", &at, stat.st_mode)?;
                 return Ok((at, true));
             }
         }
@@ -57,46 +59,28 @@ fn existing(path: &Path) -> Result<Option<Stat>, Failure> {
     }
 }
 
-fn kind(stat: &Stat) -> FileType {
-    FileType::from_raw_mode(stat.st_mode)
-}
-
-fn regular(path: &Path, stat: &Stat) -> Result<(), Failure> {
-    match kind(stat) {
-        FileType::RegularFile => Ok(()),
-        other => Err(not_regular(path, other == FileType::Directory)),
-    }
-}
-
-fn not_regular(path: &Path, directory: bool) -> Failure {
-    let path = shown(path);
-    match directory {
-        true => Failure::new(
-            IS_DIRECTORY,
-            format!("Cannot write {path}: it is a directory"),
-        ),
-        false => Failure::new(
-            NOT_REGULAR,
-            format!("Cannot write {path}: it is no regular file"),
-        ),
-    }
-}
-
 /// A directory refused a new file, or its renaming, in a way that leaves writing in place.
-fn leaves_writing_in_place(errno: Errno) -> bool {
-    use Errno as E;
-    [E::ACCESS, E::PERM, E::BUSY, E::ROFS, E::OPNOTSUPP].contains(&errno)
+fn leaves_writing_in_place(status: i32) -> bool {
+    use libc as c;
+    [c::EACCES, c::EPERM, c::EBUSY, c::EROFS, c::EOPNOTSUPP].contains(&status)
+}
+
+/// Where the bytes lie until they are all there.
+enum Draft {
+    /// In the target's directory.
+    Beside(Temp),
+    /// In another, which the target cannot be renamed from.
+    Spool(File),
 }
 
 /// A file on its way to its target.
 ///
-/// Invariant: the target is what it was; with `temp` the bytes lie beside it, without in `spool`.
+/// Invariant: until it is committed the target is what it was.
 pub struct Target {
     path: PathBuf,
     mode: Option<u32>,
-    temp: Option<Temp>,
-    spool: Option<File>,
-    // Dropped after `temp`, which lies in the last of them.
+    draft: Draft,
+    // Dropped after the draft, which lies in the last of them.
     parents: Parents,
 }
 
@@ -109,37 +93,31 @@ impl Target {
         spool_dirs: &[&Path],
     ) -> Result<Self, Failure> {
         let mut parents = Parents::default();
-        let (mut temp, mut spool) = (None, None);
-        match beside(&path, &mut parents) {
-            Ok(made) => temp = Some(made),
-            // /proc says ENOENT to whoever makes a file in it.
-            Err((Some(errno), _))
-                if exists && (leaves_writing_in_place(errno) || errno == Errno::NOENT) =>
-            {
-                let made = Temp::unlinked(spool_dirs)
-                    .map_err(|errno| Failure::of("spool the body for", &path, errno))?;
-                spool = Some(made);
+        // /proc says ENOENT to whoever makes a file in it.
+        let in_place = |status| leaves_writing_in_place(status) || status == libc::ENOENT;
+        let draft = match beside(&path, &mut parents) {
+            Ok(temp) => Draft::Beside(temp),
+            Err(failure) if exists && in_place(failure.status) => {
+                let spooled = Temp::unlinked(spool_dirs);
+                let failed = |errno| Failure::of("spool the body for", &path, errno);
+                Draft::Spool(spooled.map_err(failed)?)
             }
-            Err((_, failure)) => return Err(failure),
-        }
+            Err(failure) => return Err(failure),
+        };
         Ok(Self {
             path,
             mode,
+            draft,
             parents,
-            temp,
-            spool,
         })
     }
 
     /// Where the bytes go meanwhile.
-    pub fn file(&self) -> Result<&File, Failure> {
-        let beside = self.temp.as_ref().map(|temp| &temp.file);
-        beside.or(self.spool.as_ref()).ok_or_else(|| {
-            Failure::new(
-                libc::EIO,
-                format!("Cannot write {}: nothing is open", shown(&self.path)),
-            )
-        })
+    pub fn file(&self) -> &File {
+        match &self.draft {
+            Draft::Beside(temp) => &temp.file,
+            Draft::Spool(file) => file,
+        }
     }
 
     /// The path that is written, with symlinks followed.
@@ -149,31 +127,24 @@ impl Target {
 
     /// Makes the bytes the target's content.
     pub fn commit(mut self, reserve: &Reserve) -> Result<(), Failure> {
-        let found = existing(&self.path)?;
+        let path = &self.path;
+        let found = existing(path)?;
         if let Some(stat) = &found {
-            regular(&self.path, stat)?;
+            demand_regular("write", path, stat.st_mode)?;
         }
-        if let Some(temp) = &mut self.temp {
-            match finish(
-                temp,
-                &self.path,
-                found.as_ref(),
-                self.mode,
-                &mut self.parents,
-            ) {
-                Ok(()) => {}
-                Err(errno) if found.is_some() && leaves_writing_in_place(errno) => {
-                    self.in_place(reserve)?;
-                }
-                Err(errno) => {
-                    let failure = Failure::of("put a new file in place of", &self.path, errno);
-                    return Err(reserve.explain(errno, self.file()?, failure));
-                }
+        let Draft::Beside(temp) = &mut self.draft else {
+            return self.in_place(reserve);
+        };
+        match finish(temp, path, found.as_ref(), self.mode, &mut self.parents) {
+            Ok(()) => self.parents.keep(),
+            Err(errno) if found.is_some() && leaves_writing_in_place(errno.raw_os_error()) => {
+                return self.in_place(reserve);
             }
-        } else {
-            self.in_place(reserve)?;
+            Err(errno) => {
+                let failure = Failure::of("put a new file in place of", path, errno);
+                return Err(reserve.explain(errno, self.file(), failure));
+            }
         }
-        self.parents.keep();
         Ok(())
     }
 
@@ -181,14 +152,14 @@ impl Target {
     /// are all here, and the room for them, before it begins.
     fn in_place(&self, reserve: &Reserve) -> Result<(), Failure> {
         let failed = |errno| Failure::of("write in place", &self.path, errno);
-        let source = self.file()?;
+        let source = self.file();
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let target = open(&self.path, flags, Mode::empty()).map_err(failed)?;
         let stat = fstat(&target).map_err(failed)?;
-        regular(&self.path, &stat)?;
+        demand_regular("write", &self.path, stat.st_mode)?;
         let old = (stat.st_blocks.max(0) as u64).saturating_mul(512);
         let new = fstat(source).map_err(failed)?.st_size.max(0) as u64;
-        reserve.check_in_place(&target, old, new)?.map_err(failed)?;
+        reserve.check_in_place(&target, old, new)?;
         let set_mode = || match self.mode {
             Some(mode) => fchmod(&target, Mode::from_raw_mode(mode))
                 .map_err(|errno| Failure::of("change the mode of", &self.path, errno)),
@@ -196,44 +167,38 @@ impl Target {
         };
         set_mode()?;
         let mut block = vec![0; COPY_BYTES];
-        let mut at = 0;
+        seek(source, SeekFrom::Start(0)).map_err(failed)?;
         loop {
-            let count = match rustix::io::pread(source, &mut block, at) {
-                Ok(0) => break,
-                Ok(count) => count,
-                Err(Errno::INTR) => continue,
-                Err(errno) => return Err(failed(errno)),
-            };
+            let count = read_full(source, &mut block).map_err(failed)?;
+            if count == 0 {
+                break;
+            }
             super::write_all(&target, &block[..count])
                 .map_err(|errno| reserve.explain(errno, &target, failed(errno)))?;
-            at += count as u64;
         }
         // Shortened at the end and only where there is something to cut: what is not a real file
         // system, such as /proc, claims to be empty and may not like it.
-        if stat.st_size.max(0) as u64 > at {
-            ftruncate(&target, at).map_err(failed)?;
+        if stat.st_size.max(0) as u64 > new {
+            ftruncate(&target, new).map_err(failed)?;
         }
         // Once more, for writing takes set-id bits away.
         set_mode()
     }
 }
 
-/// A temporary file beside `path`. The errno is given where the directory itself refused.
-fn beside(path: &Path, parents: &mut Parents) -> Result<Temp, (Option<Errno>, Failure)> {
+/// A temporary file beside `path`.
+fn beside(path: &Path, parents: &mut Parents) -> Result<Temp, Failure> {
     let dir = directory_of(path);
     let mut tries = 0;
     loop {
         match Temp::within(dir) {
-            Ok(temp) => return Ok(temp),
             // More than once, because an upload beside this one may have made the directory, fail
             // and remove it.
             Err(Errno::NOENT) if tries < TRIES => {
-                parents.make(dir).map_err(|failure| (None, failure))?;
+                parents.make(dir)?;
                 tries += 1;
             }
-            Err(errno) => {
-                return Err((Some(errno), Failure::of("create a file in", dir, errno)));
-            }
+            made => return made.map_err(|errno| Failure::of("create a file in", dir, errno)),
         }
     }
 }

@@ -20,27 +20,27 @@ pub struct Temp {
 }
 
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
+const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
 impl Temp {
     /// A file in `dir` that only its owner can read.
     pub fn within(dir: &Path) -> Result<Self, Errno> {
-        let mode = Mode::RUSR | Mode::WUSR;
-        match open(dir, FLAGS | OFlags::TMPFILE, mode) {
+        match open(dir, FLAGS | OFlags::TMPFILE, MODE) {
             Ok(fd) => {
                 let (file, name) = (File::from(fd), None);
                 Ok(Self { file, name })
             }
             Err(Errno::NOENT) => Err(Errno::NOENT),
             // Whatever it does not like about that, a name may do.
-            Err(_) => Self::named(dir, mode),
+            Err(_) => Self::named(dir),
         }
     }
 
-    fn named(dir: &Path, mode: Mode) -> Result<Self, Errno> {
+    fn named(dir: &Path) -> Result<Self, Errno> {
         let flags = FLAGS | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
         loop {
             let name = dir.join(fresh_name());
-            match open(&name, flags, mode) {
+            match open(&name, flags, MODE) {
                 Ok(fd) => {
                     let (file, name) = (File::from(fd), Some(name));
                     return Ok(Self { file, name });
@@ -98,14 +98,9 @@ impl Temp {
 
 /// Gives a file that has no name one in `dir`.
 pub fn link(file: impl AsFd, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
-    // Needs a capability on older kernels, and says "no such file" without it.
-    match linkat(&file, "", dir.as_fd(), name, AtFlags::EMPTY_PATH) {
-        Err(Errno::NOENT) => {
-            let this = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-            linkat(CWD, this, dir, name, AtFlags::SYMLINK_FOLLOW)
-        }
-        other => other,
-    }
+    // By its own descriptor it needs a capability on older kernels.
+    let this = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
+    linkat(CWD, this, dir, name, AtFlags::SYMLINK_FOLLOW)
 }
 
 impl Drop for Temp {
@@ -177,7 +172,7 @@ mod tests {
         let target = dir.path().join("target");
         for named in [false, true] {
             let make = || match named {
-                true => Temp::named(dir.path(), Mode::RUSR).unwrap(),
+                true => Temp::named(dir.path()).unwrap(),
                 false => Temp::within(dir.path()).unwrap(),
             };
             drop(make());

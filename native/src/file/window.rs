@@ -1,14 +1,12 @@
 //! A window of a file's lines.
 
-use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use memchr::{memchr_iter, memrchr};
 
-use super::failure::{CANCELLED, Failure, shown};
-use super::read::{open_regular, read_full};
+use super::failure::{CANCELLED, Failure};
+use super::read::RegularFile;
 use super::reader::Source;
 
 /// How much is looked at between two looks at whether anybody still wants it, in bytes.
@@ -19,8 +17,7 @@ const BLOCK: usize = 256 << 10;
 /// Invariant: `skip` lines are still to be passed over, then `left` lines are still to be given.
 /// The bytes that were read and belong to the window lie in `block[at..end]`.
 pub struct LineWindow {
-    file: File,
-    name: String,
+    file: RegularFile,
     skip: u64,
     left: u64,
     block: Vec<u8>,
@@ -30,31 +27,18 @@ pub struct LineWindow {
 }
 
 impl LineWindow {
-    /// Opens `path` for its lines from `first` to `last`, both counted from 1 and inclusive.
-    pub fn open(
-        path: &Path,
-        first: u64,
-        last: u64,
-        cancelled: Arc<AtomicBool>,
-    ) -> Result<Self, Failure> {
-        let (file, _) = open_regular(path)?;
+    /// The lines from `first` to `last`, both counted from 1 and inclusive.
+    pub fn new(file: RegularFile, first: u64, last: u64, cancelled: Arc<AtomicBool>) -> Self {
         let skip = first.saturating_sub(1);
-        Ok(Self {
+        Self {
             file,
-            name: shown(path),
             skip,
             left: last.saturating_sub(skip),
             block: Vec::new(),
             at: 0,
             end: 0,
             cancelled,
-        })
-    }
-
-    fn read(&self, out: &mut [u8]) -> Result<usize, Failure> {
-        read_full(&self.file, out).map_err(|errno| {
-            Failure::new(errno.raw_os_error(), format!("Cannot read {}", self.name))
-        })
+        }
     }
 
     /// Passes over the lines before the window. However long they are, one block is held.
@@ -65,7 +49,7 @@ impl LineWindow {
             if self.cancelled.load(Ordering::Relaxed) {
                 return Err(Failure::new(CANCELLED, "Cannot read on: nobody wants it"));
             }
-            let count = self.read(&mut block)?;
+            let count = self.file.fill(&mut block)?;
             if count == 0 {
                 (self.skip, self.left) = (0, 0);
                 break;
@@ -97,7 +81,7 @@ impl Source for LineWindow {
                 count
             } else {
                 self.block = Vec::new();
-                self.read(room)?
+                self.file.fill(room)?
             };
             if count == 0 {
                 self.left = 0;
@@ -133,12 +117,16 @@ mod tests {
     use crate::file::testing::TempDir;
     use proptest::prelude::*;
 
-    fn window(content: &[u8], first: u64, last: u64, room: usize) -> Vec<u8> {
+    fn open(content: &[u8], first: u64, last: u64, cancelled: bool) -> LineWindow {
         let dir = TempDir::make();
         let path = dir.path().join("file");
         std::fs::write(&path, content).unwrap();
-        let mut source =
-            LineWindow::open(&path, first, last, Arc::new(AtomicBool::new(false))).unwrap();
+        let (file, _) = RegularFile::open(&path).unwrap();
+        LineWindow::new(file, first, last, Arc::new(cancelled.into()))
+    }
+
+    fn window(content: &[u8], first: u64, last: u64, room: usize) -> Vec<u8> {
+        let mut source = open(content, first, last, false);
         let (mut found, mut out) = (Vec::new(), vec![0; room]);
         loop {
             let count = source.fill(&mut out).unwrap();
@@ -174,10 +162,7 @@ mod tests {
 
     #[test]
     fn a_scan_that_nobody_wants_ends() {
-        let dir = TempDir::make();
-        let path = dir.path().join("file");
-        std::fs::write(&path, b"a\nb\n").unwrap();
-        let mut source = LineWindow::open(&path, 2, 2, Arc::new(AtomicBool::new(true))).unwrap();
+        let mut source = open(b"a\nb\n", 2, 2, true);
         assert_eq!(source.fill(&mut [0; 8]).unwrap_err().status, CANCELLED);
     }
 

@@ -106,8 +106,14 @@ impl Transfers {
         }
     }
 
-    /// Runs `work` on a thread of its own; it completes `token` when the transfer has begun. Returns the handle.
-    fn begin(&self, token: u32, work: impl FnOnce(Ticket, Orders) + Send + 'static) -> u32 {
+    /// Opens something on a thread of its own and has it serve the transfer's orders. Completes `token` with what `open`
+    /// says beside it; once that fails, every order fails the same way. Returns the handle.
+    fn begin<T>(
+        &self,
+        token: u32,
+        open: impl FnOnce(&Arc<AtomicBool>) -> Result<(T, i64), Failure> + Send + 'static,
+        serve: impl FnOnce(T, Orders) + Send + 'static,
+    ) -> u32 {
         let (orders, inbox) = sync_channel(ORDERS);
         let cancelled = Arc::<AtomicBool>::default();
         let handle = self.insert(Transfer {
@@ -115,13 +121,22 @@ impl Transfers {
             cancelled: Arc::clone(&cancelled),
         });
         let begun = self.ticket(token);
-        let orders = Orders {
+        let mut orders = Orders {
             inbox,
             cancelled,
             closing: None,
         };
         // Dropped unrun, they say so.
-        let _ = self.pool.run(move || work(begun, orders));
+        let _ = self.pool.run(move || match open(&orders.cancelled) {
+            Ok((opened, value)) => {
+                begun.end(Ok(value));
+                serve(opened, orders);
+            }
+            Err(failure) => {
+                begun.end(Err(failure.clone()));
+                orders.refuse(&failure);
+            }
+        });
         handle
     }
 

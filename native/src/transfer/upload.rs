@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 use rustix::fs::{Mode, stat};
 use rustix::io::Errno;
 
-use super::ticket::Ticket;
 use super::{Order, Orders, Transfers};
 use crate::file::failure::Failure;
 use crate::file::parents::nearest_dir;
@@ -38,23 +37,23 @@ impl Transfers {
         spool: PathBuf,
         token: u32,
     ) -> u32 {
-        self.begin(token, move |begun, orders| {
-            let open = || {
-                let (path, exists) = resolve(&path)?;
-                reserve.check(&path, 0)?;
-                let spools = [spool.as_path(), &std::env::temp_dir()];
-                Target::prepare(path, exists, mode, &spools).map(Goal::File)
-            };
-            take(begun, orders, open(), reserve);
-        })
+        let open = move |_: &_| {
+            let (path, exists) = resolve(&path)?;
+            reserve.check(&path, 0)?;
+            let spools = [spool.as_path(), &std::env::temp_dir()];
+            let target = Target::prepare(path, exists, mode, &spools)?;
+            Ok(((Goal::File(target), reserve), 0))
+        };
+        self.begin(token, open, take)
     }
 
     /// Begins to spool an archive for the directory `root`, as [`Transfers::write_file`].
     pub fn write_tree(&self, root: PathBuf, reserve: Reserve, spool: PathBuf, token: u32) -> u32 {
-        self.begin(token, move |begun, orders| {
-            let opened = open_spool(root, &reserve, &spool);
-            take(begun, orders, opened, reserve);
-        })
+        let open = move |_: &_| {
+            let goal = open_spool(root, &reserve, &spool)?;
+            Ok(((goal, reserve), 0))
+        };
+        self.begin(token, open, take)
     }
 }
 
@@ -73,17 +72,9 @@ fn open_spool(root: PathBuf, reserve: &Reserve, spool: &Path) -> Result<Goal, Fa
 
 /// Takes buffers until the upload is finished, or fails: then nothing is left, and whatever is asked after it fails the
 /// same way.
-fn take(begun: Ticket, mut orders: Orders, opened: Result<Goal, Failure>, mut reserve: Reserve) {
-    let mut goal = match opened {
-        Ok(goal) => {
-            begun.end(Ok(0));
-            goal
-        }
-        Err(failure) => {
-            begun.end(Err(failure.clone()));
-            return orders.refuse(&failure);
-        }
-    };
+fn take(opened: (Goal, Reserve), mut orders: Orders) {
+    // Dropped before the orders, whose end says that nothing is left.
+    let (mut goal, mut reserve) = opened;
     while let Some(order) = orders.next() {
         match order {
             Order::Move(buffer, ticket) => {
@@ -108,9 +99,9 @@ impl Goal {
         let count = bytes.len() as u64;
         let (written, path, file): (Result<(), Errno>, &Path, _) = match self {
             Self::File(target) => {
-                reserve.count(target.file()?, count)?;
-                let written = write_all(target.file()?, bytes);
-                (written, target.path(), target.file()?)
+                reserve.count(target.file(), count)?;
+                let written = write_all(target.file(), bytes);
+                (written, target.path(), target.file())
             }
             Self::Tree(spool, root) => {
                 reserve.count(spool.main(), count)?;
