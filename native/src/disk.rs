@@ -9,11 +9,12 @@ use rustix::io::Errno;
 /// ancestor that exists. May hang as long as that file system does. OPNOTSUPP where there are no
 /// blocks that could run out, as in /proc and on a ramfs.
 pub fn available_bytes(path: &Path) -> Result<u64, Errno> {
-    let stat = nearest(path)?;
-    match stat.f_blocks {
-        0 => Err(Errno::OPNOTSUPP),
-        _ => Ok(stat.f_bavail.saturating_mul(stat.f_frsize)),
-    }
+    available(&nearest(path)?).ok_or(Errno::OPNOTSUPP)
+}
+
+/// The same of a file system that was asked; `None` where there are no blocks.
+pub fn available(stat: &StatVfs) -> Option<u64> {
+    (stat.f_blocks != 0).then(|| stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// What is known of the file system of `path`, asked of the nearest ancestor that exists.

@@ -3,7 +3,7 @@
 use std::os::fd::AsFd;
 use std::path::Path;
 
-use rustix::fs::{StatVfs, fstatvfs};
+use rustix::fs::fstatvfs;
 use rustix::io::Errno;
 
 use super::failure::{Failure, UNDER_RESERVE};
@@ -45,12 +45,12 @@ impl Reserve {
 
     /// Looks at the file system of `path` before `wanted` bytes are written to it.
     pub fn check(&self, path: &Path, wanted: u64) -> Result<(), Failure> {
-        disk::nearest(path).map_or(Ok(()), |stat| self.weigh(&stat, wanted))
+        self.judge(disk::available_bytes(path).ok(), wanted)
     }
 
     /// Looks at the file system of an open file.
     pub fn check_file(&self, file: impl AsFd) -> Result<(), Failure> {
-        fstatvfs(file).map_or(Ok(()), |stat| self.weigh(&stat, 0))
+        self.judge(available(file), 0)
     }
 
     /// Counts `bytes` that are about to be written to `file`, and looks every 8 MiB.
@@ -78,28 +78,21 @@ impl Reserve {
     /// What fails halfway cannot be undone there, so a disk without the room for it is full before
     /// the first byte, with or without a reserve.
     pub fn check_in_place(&self, file: impl AsFd, old: u64, new: u64) -> Result<(), Failure> {
-        let Ok(stat) = fstatvfs(file) else {
+        let more = taken(new).saturating_sub(old);
+        let available = available(file);
+        self.judge(available, more)?;
+        let Some(available) = available.filter(|available| *available < more) else {
             return Ok(());
         };
-        let more = taken(new).saturating_sub(old);
-        self.weigh(&stat, more)?;
-        let available = stat.f_bavail.saturating_mul(stat.f_frsize);
-        if stat.f_blocks == 0 || available >= more {
-            return Ok(());
-        }
         let text = format!("Cannot write in place: {available} bytes are available for {more}");
         Err(Failure::new(libc::ENOSPC, text))
     }
 
-    fn weigh(&self, stat: &StatVfs, wanted: u64) -> Result<(), Failure> {
+    fn judge(&self, available: Option<u64>, wanted: u64) -> Result<(), Failure> {
         // /proc, /sys and their like have no blocks at all, and so nothing that could run out.
-        if self.bytes == 0 || stat.f_blocks == 0 {
+        let Some(available) = available.filter(|_| self.bytes != 0) else {
             return Ok(());
-        }
-        self.judge(stat.f_bavail.saturating_mul(stat.f_frsize), wanted)
-    }
-
-    fn judge(&self, available: u64, wanted: u64) -> Result<(), Failure> {
+        };
         if available.saturating_sub(wanted) >= self.bytes {
             return Ok(());
         }
@@ -111,6 +104,10 @@ impl Reserve {
     }
 }
 
+fn available(file: impl AsFd) -> Option<u64> {
+    disk::available(&fstatvfs(file).ok()?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,11 +115,11 @@ mod tests {
     #[test]
     fn a_write_is_refused_when_less_than_the_reserve_would_be_left() {
         let reserve = Reserve::new(100);
-        assert_eq!(reserve.judge(100, 0), Ok(()));
-        assert_eq!(reserve.judge(150, 50), Ok(()));
+        assert_eq!(reserve.judge(Some(100), 0), Ok(()));
+        assert_eq!(reserve.judge(Some(150), 50), Ok(()));
         assert_eq!((taken(0), taken(4096), taken(4097)), (4096, 4096, 8192));
         assert_eq!((taken_within(4096, 1), taken_within(4095, 2)), (4096, 8192));
-        let refused = reserve.judge(150, 51).unwrap_err();
+        let refused = reserve.judge(Some(150), 51).unwrap_err();
         assert_eq!(refused.status, UNDER_RESERVE);
         assert!(refused.text.contains("150 bytes are available and 100"));
     }
