@@ -48,9 +48,15 @@ pub fn with(mut body: Value, more: Value) -> Value {
 
 impl Client {
     /// Connects.
-    pub fn open(address: SocketAddr, token: &str) -> Outcome<Self> {
-        let connection = Connection::open(address, token)?;
+    pub fn open(address: SocketAddr) -> Outcome<Self> {
+        let connection = Connection::open(address)?;
         Ok(Self { connection })
+    }
+
+    /// Drops the connection, with whatever is under way on it, and makes another.
+    pub fn reconnect(&mut self) -> Outcome<()> {
+        self.connection = Connection::open(self.connection.address)?;
+        Ok(())
     }
 
     /// An answer that must be 200.

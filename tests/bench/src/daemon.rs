@@ -118,7 +118,7 @@ impl Daemon {
 
     /// A new client.
     pub fn client(&self) -> Outcome<Client> {
-        Client::open(self.address, TOKEN)
+        Client::open(self.address)
     }
 
     /// What it holds now.

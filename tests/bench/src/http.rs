@@ -1,121 +1,75 @@
-//! One kept HTTP/1.1 connection over a blocking socket.
+//! One kept HTTP/1.1 connection over a blocking socket. What is read from it is the body under way.
 
-use std::io::{Read, Write};
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use rustix::fs::sendfile;
+
+use crate::daemon::TOKEN;
 use crate::{Failure, Outcome};
 
+/// What fits into a processor's own cache.
 const BUFFER_BYTES: usize = 256 << 10;
 /// No answer of the daemon takes this long but a stream, which sends keepalives.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_secs(120);
 
-#[derive(Clone, Copy, Debug)]
-enum Framing {
-    /// So many bytes are left.
-    Length(usize),
-    /// So many bytes are left of the chunk under way; `None` before a chunk's head.
-    Chunked(Option<usize>),
-    Done,
+/// Connects.
+pub fn connect(address: SocketAddr) -> Outcome<BufReader<TcpStream>> {
+    let socket = TcpStream::connect(address)?;
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    Ok(BufReader::with_capacity(BUFFER_BYTES, socket))
 }
 
 /// Made anew where an answer said `Connection: close`, as Deno's server says behind a body that did
 /// not arrive in one piece with its head.
 ///
-/// Invariant: `buffer[start..end]` was received and not yet used; `framing` is that of the body
-/// under way, `Done` between answers.
+/// Invariant: `left` bytes of the body under way, or of its chunk, are unread; behind them there are
+/// more chunks if it is `chunked`.
 pub struct Connection {
-    socket: TcpStream,
-    buffer: Vec<u8>,
-    start: usize,
-    end: usize,
-    framing: Framing,
-    address: SocketAddr,
-    head: String,
+    /// What is received; behind the head of a 101 it is the tunnel.
+    pub reader: BufReader<TcpStream>,
+    /// Whom it is to.
+    pub address: SocketAddr,
+    left: usize,
+    chunked: bool,
     /// The answer under way said that no other follows on this connection.
     closes: bool,
 }
 
-fn connect(address: SocketAddr) -> Outcome<TcpStream> {
-    let socket = TcpStream::connect(address)?;
-    socket.set_nodelay(true)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    Ok(socket)
-}
-
 impl Connection {
-    /// Connects; `token` goes with every request.
-    pub fn open(address: SocketAddr, token: &str) -> Outcome<Self> {
+    /// Connects.
+    pub fn open(address: SocketAddr) -> Outcome<Self> {
         Ok(Self {
-            socket: connect(address)?,
-            buffer: vec![0; BUFFER_BYTES],
-            start: 0,
-            end: 0,
-            framing: Framing::Done,
+            reader: connect(address)?,
             address,
+            left: 0,
+            chunked: false,
             closes: false,
-            head: format!("host: {address}\r\nauthorization: Bearer {token}\r\n"),
         })
     }
 
-    /// Sends a request and reads the head of its answer; returns the status. The body that is
-    /// still unread of the answer before is read and dropped.
+    /// Sends a request, whose `rest` is what follows the head's first lines, and reads the head of
+    /// its answer; returns the status. The body still unread of the answer before is dropped.
+    pub fn send(&mut self, method: &str, path: &str, rest: &str) -> Outcome<u16> {
+        self.begin(method, path, rest)
+            .and_then(|()| self.read_head())
+            .map_err(|failure| Failure::from(format!("{method} {path}: {failure}")))
+    }
+
+    /// Sends a request with this body or none; returns the status.
     pub fn request(&mut self, method: &str, path: &str, body: Option<&str>) -> Outcome<u16> {
-        self.ready()?;
-        let body = body.unwrap_or_default();
-        let length = match method {
-            "GET" => String::new(),
-            _ => format!("content-length: {}\r\n", body.len()),
-        };
-        let head = &self.head;
-        let request = format!("{method} {path} HTTP/1.1\r\n{head}{length}\r\n{body}");
-        let told = |failure: Failure| Failure::from(format!("{method} {path}: {failure}"));
-        self.socket
-            .write_all(request.as_bytes())
-            .map_err(|error| told(error.into()))?;
-        self.read_head().map_err(told)
-    }
-
-    /// PUTs a body that is `piece` so many times, declared or in chunks; returns the status.
-    pub fn put(&mut self, path: &str, piece: &[u8], times: usize, chunked: bool) -> Outcome<u16> {
-        self.ready()?;
-        let framing = if chunked {
-            "transfer-encoding: chunked".to_owned()
-        } else {
-            format!("content-length: {}", piece.len() * times)
-        };
-        let head = &self.head;
-        write!(
-            self.socket,
-            "PUT {path} HTTP/1.1\r\n{head}{framing}\r\n\r\n"
-        )?;
-        let mut framed = piece.to_vec();
-        if chunked {
-            framed = format!("{:x}\r\n", piece.len()).into_bytes();
-            framed.extend_from_slice(piece);
-            framed.extend_from_slice(b"\r\n");
+        match body {
+            None if method == "GET" => self.send(method, path, "\r\n"),
+            _ => {
+                let body = body.unwrap_or_default();
+                let rest = format!("content-length: {}\r\n\r\n{body}", body.len());
+                self.send(method, path, &rest)
+            }
         }
-        for _ in 0..times {
-            self.socket.write_all(&framed)?;
-        }
-        if chunked {
-            self.socket.write_all(b"0\r\n\r\n")?;
-        }
-        self.read_head()
-    }
-
-    /// Reads and drops what is unread of the answer before, behind which there may be no other on this connection.
-    fn ready(&mut self) -> Outcome<()> {
-        let mut unread = Vec::new();
-        while self.read_body(&mut unread)? {
-            unread.clear();
-        }
-        if std::mem::take(&mut self.closes) {
-            self.socket = connect(self.address)?;
-            (self.start, self.end) = (0, 0);
-        }
-        Ok(())
     }
 
     /// Sends a request and reads all of its answer.
@@ -126,106 +80,136 @@ impl Connection {
         body: Option<&str>,
     ) -> Outcome<(u16, String)> {
         let status = self.request(method, path, body)?;
-        let mut answer = Vec::new();
-        while self.read_body(&mut answer)? {}
-        Ok((status, String::from_utf8(answer)?))
+        let mut answer = String::new();
+        self.read_to_string(&mut answer)?;
+        Ok((status, answer))
     }
 
-    /// Adds what has arrived of the body to `out`; false at its end.
-    pub fn read_body(&mut self, out: &mut Vec<u8>) -> Outcome<bool> {
-        let before = out.len();
-        while out.len() == before {
-            match self.framing {
-                Framing::Done => return Ok(false),
-                Framing::Length(0) => self.framing = Framing::Done,
-                Framing::Length(left) => self.framing = Framing::Length(self.take(left, out)?),
-                Framing::Chunked(None) => {
-                    let size = usize::from_str_radix(self.line()?.trim(), 16)?;
-                    if size == 0 {
-                        while !self.line()?.is_empty() {}
-                        self.framing = Framing::Done;
-                    } else {
-                        self.framing = Framing::Chunked(Some(size));
-                    }
-                }
-                Framing::Chunked(Some(left)) => {
-                    let left = self.take(left, out)?;
-                    self.framing = Framing::Chunked(Some(left));
-                    if left == 0 {
-                        self.line()?;
-                        self.framing = Framing::Chunked(None);
-                    }
-                }
+    /// PUTs a body that is `piece` so many times, declared or in chunks; returns the status.
+    pub fn put(&mut self, path: &str, piece: &[u8], times: usize, chunked: bool) -> Outcome<u16> {
+        let length = piece.len();
+        let framing = match chunked {
+            true => "transfer-encoding: chunked\r\n\r\n".to_owned(),
+            false => format!("content-length: {}\r\n\r\n", length * times),
+        };
+        self.begin("PUT", path, &framing)?;
+        let framed = match chunked {
+            true => [format!("{length:x}\r\n").as_bytes(), piece, b"\r\n"].concat(),
+            false => piece.to_vec(),
+        };
+        let socket = self.reader.get_mut();
+        for _ in 0..times {
+            socket.write_all(&framed)?;
+        }
+        if chunked {
+            socket.write_all(b"0\r\n\r\n")?;
+        }
+        self.read_head()
+    }
+
+    /// PUTs a file by the kernel alone, for `io::copy` would read and write it in pieces.
+    pub fn put_file(&mut self, path: &str, file: &File) -> Outcome<u16> {
+        let length = file.metadata()?.len();
+        self.begin("PUT", path, &format!("content-length: {length}\r\n\r\n"))?;
+        let mut sent = 0;
+        while sent < length {
+            let left = (length - sent) as usize;
+            if sendfile(self.reader.get_ref(), file, Some(&mut sent), left)? == 0 {
+                return Err("the file became shorter".into());
             }
         }
-        Ok(true)
+        self.read_head()
     }
 
-    /// Moves up to `left` bytes to `out`; returns what is left then.
-    fn take(&mut self, left: usize, out: &mut Vec<u8>) -> Outcome<usize> {
-        if self.start == self.end {
-            self.fill()?;
+    fn begin(&mut self, method: &str, path: &str, rest: &str) -> Outcome<()> {
+        self.drain(|_| Ok(()))?;
+        if std::mem::take(&mut self.closes) {
+            self.reader = connect(self.address)?;
         }
-        let count = left.min(self.end - self.start);
-        out.extend_from_slice(&self.buffer[self.start..self.start + count]);
-        self.start += count;
-        Ok(left - count)
+        let host = self.address;
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {TOKEN}\r\n{rest}"
+        );
+        Ok(self.reader.get_mut().write_all(request.as_bytes())?)
+    }
+
+    /// Gives the rest of the body to `each`; returns its size.
+    pub fn drain(&mut self, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> Outcome<u64> {
+        let mut bytes = 0;
+        loop {
+            let piece = self.fill_buf()?;
+            let count = piece.len();
+            if count == 0 {
+                return Ok(bytes);
+            }
+            each(piece)?;
+            self.consume(count);
+            bytes += count as u64;
+        }
     }
 
     fn read_head(&mut self) -> Outcome<u16> {
         let status = self.line()?;
-        let code = status
-            .split(' ')
-            .nth(1)
-            .ok_or("an answer without a status")?
-            .parse()?;
-        self.framing = Framing::Length(0);
+        let code = status.split(' ').nth(1);
+        let code = code.ok_or("an answer without a status")?.parse()?;
         loop {
-            let line = self.line()?;
-            if line.is_empty() {
-                return Ok(code);
-            }
-            let (name, value) = line.split_once(':').ok_or("a header without a colon")?;
-            match name.to_ascii_lowercase().as_str() {
-                "content-length" => self.framing = Framing::Length(value.trim().parse()?),
-                "connection" => self.closes = value.trim().eq_ignore_ascii_case("close"),
-                "transfer-encoding" => self.framing = Framing::Chunked(None),
-                _ => {}
-            }
-        }
-    }
-
-    fn line(&mut self) -> Outcome<String> {
-        let mut searched = self.start;
-        loop {
-            if let Some(at) = self.buffer[searched..self.end]
-                .iter()
-                .position(|b| *b == b'\n')
+            let line = self.line()?.to_ascii_lowercase();
+            match line
+                .split_once(':')
+                .map(|(name, value)| (name, value.trim()))
             {
-                let line = &self.buffer[self.start..searched + at];
-                let line = std::str::from_utf8(line)?.trim_end_matches('\r').to_owned();
-                self.start = searched + at + 1;
-                return Ok(line);
+                None => return Ok(code),
+                Some(("content-length", length)) => self.left = length.parse()?,
+                Some(("connection", value)) => self.closes = value == "close",
+                Some(("transfer-encoding", _)) => self.chunked = true,
+                Some(_) => {}
             }
-            let held = self.end - self.start;
-            self.fill()?;
-            searched = self.start + held;
         }
     }
 
-    /// Receives more behind what is held.
-    fn fill(&mut self) -> Outcome<()> {
-        if self.start > 0 {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
+    fn line(&mut self) -> io::Result<String> {
+        let mut line = String::new();
+        self.reader.read_line(&mut line)?;
+        match line.strip_suffix("\r\n") {
+            Some(line) => Ok(line.to_owned()),
+            None => Err(ErrorKind::UnexpectedEof.into()),
         }
-        match self.socket.read(&mut self.buffer[self.end..])? {
-            0 => Err("the connection ended in an answer".into()),
-            count => {
-                self.end += count;
-                Ok(())
+    }
+}
+
+impl BufRead for Connection {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.left == 0 && self.chunked {
+            let mut size = self.line()?;
+            if size.is_empty() {
+                // The end of the chunk before.
+                size = self.line()?;
+            }
+            self.left = usize::from_str_radix(&size, 16).map_err(io::Error::other)?;
+            if self.left == 0 {
+                self.chunked = false;
+                while !self.line()?.is_empty() {}
             }
         }
+        if self.left == 0 {
+            return Ok(&[]);
+        }
+        match self.reader.fill_buf()? {
+            [] => Err(ErrorKind::UnexpectedEof.into()),
+            held => Ok(&held[..held.len().min(self.left)]),
+        }
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.left -= count;
+        self.reader.consume(count);
+    }
+}
+
+impl Read for Connection {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.fill_buf()?.read(into)?;
+        self.consume(count);
+        Ok(count)
     }
 }

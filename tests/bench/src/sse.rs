@@ -1,5 +1,7 @@
 //! The events of an exec's stream, out of the body of an answer.
 
+use std::io::BufRead;
+
 use base64_simd::STANDARD;
 use memchr::memchr;
 use serde::Deserialize;
@@ -8,7 +10,7 @@ use crate::Outcome;
 use crate::http::Connection;
 
 /// One event. What it borrows is valid until the next one.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub enum Event<'a> {
     /// Bytes of one stream.
     Output {
@@ -28,7 +30,7 @@ pub enum Event<'a> {
 }
 
 /// The bytes `[from, to)` are gone.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Gap {
     /// First byte that is gone.
     pub from: u64,
@@ -37,7 +39,7 @@ pub struct Gap {
 }
 
 /// The last event.
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 pub struct Exit {
     /// Exit code, unless a signal killed it.
     #[serde(rename = "exit_code")]
@@ -53,56 +55,26 @@ pub struct Exit {
 }
 
 /// Reads the events of the answer under way.
-///
-/// Invariant: `body[at..]` is received and not yet given out, and `body[at..searched]` does not
-/// hold the end of an event.
 #[derive(Default)]
 pub struct Events {
-    body: Vec<u8>,
-    at: usize,
-    searched: usize,
+    text: Vec<u8>,
     decoded: Vec<u8>,
 }
 
 impl Events {
     /// The next event; `None` when the body ended.
     pub fn next(&mut self, connection: &mut Connection) -> Outcome<Option<Event<'_>>> {
-        loop {
-            if let Some(end) = self.event_end() {
-                let begin = std::mem::replace(&mut self.at, end + 2);
-                self.searched = self.at;
-                return parse(&self.body[begin..end], &mut self.decoded).map(Some);
-            }
-            if self.at > 0 {
-                self.body.drain(..self.at);
-                self.searched = self.body.len().saturating_sub(1);
-                self.at = 0;
-            }
-            if !connection.read_body(&mut self.body)? {
-                return match self.body.is_empty() {
+        self.text.clear();
+        while !self.text.ends_with(b"\n\n") {
+            if connection.read_until(b'\n', &mut self.text)? == 0 {
+                return match self.text.is_empty() {
                     true => Ok(None),
                     false => Err("the stream ended inside an event".into()),
                 };
             }
         }
-    }
-
-    /// Where the blank line begins that ends the event at `at`.
-    fn event_end(&mut self) -> Option<usize> {
-        let mut from = self.searched.max(self.at);
-        while let Some(newline) = memchr(b'\n', &self.body[from..]) {
-            let end = from + newline;
-            match self.body.get(end + 1) {
-                Some(b'\n') => return Some(end),
-                Some(_) => from = end + 1,
-                None => {
-                    self.searched = end;
-                    return None;
-                }
-            }
-        }
-        self.searched = self.body.len();
-        None
+        let end = self.text.len() - 2;
+        parse(&self.text[..end], &mut self.decoded).map(Some)
     }
 }
 
@@ -111,16 +83,14 @@ fn parse<'a>(event: &[u8], decoded: &'a mut Vec<u8>) -> Outcome<Event<'a>> {
         return Ok(Event::Keepalive);
     }
     let newline = memchr(b'\n', event).ok_or("an event of one line")?;
-    let name = event[..newline]
-        .strip_prefix(b"event: ")
-        .ok_or("an event without a name")?;
-    let data = event[newline + 1..]
-        .strip_prefix(b"data: ")
+    let (name, data) = event.split_at(newline);
+    let data = data
+        .strip_prefix(b"\ndata: ")
         .ok_or("an event without data")?;
     match name {
-        b"output" => output(data, decoded).ok_or_else(|| "a malformed output event".into()),
-        b"gap" => Ok(Event::Gap(serde_json::from_slice(data)?)),
-        b"exit" => Ok(Event::Exit(serde_json::from_slice(data)?)),
+        b"event: output" => output(data, decoded).ok_or_else(|| "a malformed output event".into()),
+        b"event: gap" => Ok(Event::Gap(serde_json::from_slice(data)?)),
+        b"event: exit" => Ok(Event::Exit(serde_json::from_slice(data)?)),
         _ => Err("an event of an unknown name".into()),
     }
 }
@@ -145,36 +115,4 @@ fn output<'a>(data: &[u8], decoded: &'a mut Vec<u8>) -> Option<Event<'a>> {
         stderr,
         bytes: decoded,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn events_are_read_as_the_daemon_writes_them() {
-        let mut decoded = Vec::new();
-        let text = b"event: output\ndata: {\"offset\":7,\"stream\":\"stderr\",\"output\":\"aGk=\"}";
-        let (offset, stderr, bytes) = (7, true, &b"hi"[..]);
-        assert_eq!(
-            parse(text, &mut decoded).unwrap(),
-            Event::Output {
-                offset,
-                stderr,
-                bytes
-            }
-        );
-        let text = b"event: gap\ndata: {\"from\":1,\"to\":9}";
-        assert_eq!(
-            parse(text, &mut decoded).unwrap(),
-            Event::Gap(Gap { from: 1, to: 9 })
-        );
-        let text = b"event: exit\ndata: {\"exit_code\":null,\"signal\":9,\"truncated\":false,\
-            \"writers_may_be_alive\":true,\"offset\":12}";
-        let Event::Exit(exit) = parse(text, &mut decoded).unwrap() else {
-            panic!("not an exit")
-        };
-        assert_eq!((exit.code, exit.signal, exit.offset), (None, Some(9), 12));
-        assert!(parse(b"event: output\ndata: {\"offset\":7}", &mut decoded).is_err());
-    }
 }

@@ -14,9 +14,10 @@ use super::{health, memory, say};
 use crate::Outcome;
 use crate::daemon::Daemon;
 use crate::figures::{Goal, Line, Unit, percentile};
+use crate::http::Connection;
 use crate::nginx::{self, Nginx};
 use crate::slow_disk::SlowDisk;
-use crate::transfer::{connect, download, put, upload};
+use crate::transfer::{download, put, upload};
 
 const FILE_BYTES: u64 = 500 << 20;
 const BLOB_BYTES: u64 = 256 << 20;
@@ -214,12 +215,12 @@ fn health_beside_uploads(
                     let target = format!("/v1/fs/file?path={}", path.display());
                     scope.spawn(move || -> Outcome<()> {
                         loop {
-                            let mut socket = connect(daemon.address)?;
-                            lock(under_way).push(socket.try_clone()?);
+                            let mut connection = Connection::open(daemon.address)?;
+                            lock(under_way).push(connection.reader.get_ref().try_clone()?);
                             if stop.load(Ordering::Relaxed) {
                                 break;
                             }
-                            let put = put(&mut socket, &target, source);
+                            let put = put(&mut connection, &target, source);
                             // Such an upload takes many rounds: one that is cut is no failure.
                             if !stop.load(Ordering::Relaxed) {
                                 put?;

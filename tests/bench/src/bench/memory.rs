@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::commands::by_stream;
 use crate::Outcome;
 use crate::client::script;
-use crate::daemon::{Daemon, TOKEN};
+use crate::daemon::Daemon;
 use crate::http::Connection;
 
 /// Bytes in a megabyte, as memory is told here.
@@ -64,7 +64,7 @@ pub fn after_transfers(root: &Path) -> Outcome<f64> {
     let (daemon, before) = idle(root)?;
     let path = format!("/dev/shm/guestd-bench-{}", daemon.pid());
     let target = format!("/v1/fs/file?path={path}");
-    let mut connection = Connection::open(daemon.address, TOKEN)?;
+    let mut connection = Connection::open(daemon.address)?;
     let piece = vec![b'x'; 32 << 10];
     let mut transfer = || -> Outcome<()> {
         for chunked in [false, true] {
@@ -73,12 +73,8 @@ pub fn after_transfers(root: &Path) -> Outcome<f64> {
                 return Err(format!("an upload was answered with {status}").into());
             }
             let status = connection.request("GET", &target, None)?;
-            let (mut part, mut bytes) = (Vec::new(), 0);
-            while connection.read_body(&mut part)? {
-                bytes += part.len();
-                part.clear();
-            }
-            if (status, bytes) != (200, piece.len() * 8192) {
+            let bytes = connection.drain(|_| Ok(()))?;
+            if (status, bytes) != (200, piece.len() as u64 * 8192) {
                 return Err(format!("a download was {status} with {bytes} bytes").into());
             }
         }

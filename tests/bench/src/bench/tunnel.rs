@@ -120,17 +120,17 @@ pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
             let (plain, proven) = (&mut plain[index], &mut proven[index]);
             plain.limit.push(measure(Speech::Tcp, local(port))?);
             let path = format!("/v1/tcp?port={port}");
-            let ours = measure(Speech::Ws(&path, TOKEN), daemon.address)?;
+            let ours = measure(Speech::Ws(&path), daemon.address)?;
             plain.ours.push(ours);
             proven.limit.push(ours);
             let path = format!("{path}&identity=1");
-            let ours = measure(Speech::Noise(&path, TOKEN), daemon.address)?;
+            let ours = measure(Speech::Noise(&path), daemon.address)?;
             proven.ours.push(ours);
             if let Some(ports) = by_ssh {
                 plain.ssh.push(measure(Speech::Tcp, local(ports[index]))?);
             }
             if let Some((ports, _)) = &websockify {
-                let ours = measure(Speech::Ws("/", "none"), local(ports[index]))?;
+                let ours = measure(Speech::Ws("/"), local(ports[index]))?;
                 plain.websockify.push(ours);
             }
         }
@@ -150,7 +150,7 @@ fn beside(
     command: &mut Line,
 ) -> Outcome<()> {
     let path = format!("/v1/tcp?port={port}");
-    let speech = Speech::Ws(&path, TOKEN);
+    let speech = Speech::Ws(&path);
     let flooded = |count: usize, measure: &dyn Fn() -> Outcome<f64>| {
         let stop = AtomicBool::new(false);
         thread::scope(|scope| {

@@ -1,8 +1,8 @@
 //! Commands of mixed kinds from many clients that get lost and come back: nothing may be lost,
 //! nothing fabricated, and nothing stay behind.
 
+mod checks;
 mod kinds;
-mod seat;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use crate::daemon::{Daemon, Usage};
 use crate::{Failure, Outcome};
 use fastrand::Rng;
-use seat::Seat;
 use serde_json::Value;
 
 /// How much is run.
@@ -106,7 +105,7 @@ pub fn run(root: &Path, plan: Plan) -> Outcome<bool> {
 
 fn client(daemon: &Daemon, run: &Run, plan: Plan, number: usize) -> Outcome<()> {
     let mut random = Rng::with_seed(number as u64);
-    let mut seat = Seat::new(daemon)?;
+    let mut client = daemon.client()?;
     loop {
         let turn = run.next.fetch_add(1, Ordering::Relaxed);
         if turn >= plan.commands {
@@ -115,11 +114,11 @@ fn client(daemon: &Daemon, run: &Run, plan: Plan, number: usize) -> Outcome<()> 
         let kind = random.u64(..kinds::KINDS);
         let id = format!("soak-{turn}-{kind}");
         let told = |failure: Failure| Failure::from(format!("{id}: {failure}"));
-        if let Some(expected) = kinds::run(&mut seat, kind, &id, &mut random).map_err(told)? {
+        if let Some(expected) = kinds::run(&mut client, kind, &id, &mut random).map_err(told)? {
             if random.u8(..4) == 0 {
-                seat.reconnect()?;
+                client.reconnect()?;
             }
-            seat.settle(&id, &expected).map_err(told)?;
+            client.settle(&id, &expected).map_err(told)?;
         }
         run.done.fetch_add(1, Ordering::Relaxed);
     }

@@ -1,6 +1,6 @@
 //! The other end of a tunnel: a client that measures, over bare TCP, a WebSocket, or Noise in one.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -9,6 +9,7 @@ use guestd::noise::crypto::{Primitives, TAG_BYTES, public_key};
 use snow::TransportState;
 
 use crate::Outcome;
+use crate::http::{Connection, connect};
 
 const FRAME: usize = 64 << 10;
 const CHUNK: usize = 32 << 10;
@@ -28,38 +29,36 @@ pub enum Metric {
     Down,
 }
 
-/// How a client speaks: to the port itself, or through a WebSocket with a path and a token.
+/// How a client speaks: to the port itself, or through a WebSocket with a path.
 #[derive(Clone, Copy)]
 pub enum Speech<'a> {
     /// As it is.
     Tcp,
     /// In WebSocket messages.
-    Ws(&'a str, &'a str),
+    Ws(&'a str),
     /// In Noise messages, by the keys of the published vectors.
-    Noise(&'a str, &'a str),
+    Noise(&'a str),
 }
 
 /// Measures one metric at an address, over so many bytes.
 pub fn run(speech: Speech<'_>, metric: Metric, bytes: usize, at: SocketAddr) -> Outcome<f64> {
-    let stream = TcpStream::connect(at)?;
-    stream.set_nodelay(true)?;
-    measure(Client::new(speech, stream)?, metric, bytes)
+    measure(Client::new(speech, at)?, metric, bytes)
 }
 
 /// Sends to the sink of a tunnel until it is told to stop.
 pub fn flood(speech: Speech<'_>, at: SocketAddr, stop: &AtomicBool) -> Outcome<()> {
-    let mut client = Client::new(speech, TcpStream::connect(at)?)?;
+    let mut client = Client::new(speech, at)?;
     client.say(&u64::MAX.to_le_bytes())?;
     let frame = masked(&vec![7; FRAME]);
     while !stop.load(Ordering::Relaxed) {
-        client.stream.write_all(&frame)?;
+        client.reader.get_mut().write_all(&frame)?;
     }
     Ok(())
 }
 
 /// A tunnel through which nothing goes; it lasts as long as the result.
 pub fn idle(speech: Speech<'_>, at: SocketAddr) -> Outcome<impl Sized> {
-    Client::new(speech, TcpStream::connect(at)?)
+    Client::new(speech, at)
 }
 
 fn measure(mut client: Client, metric: Metric, bytes: usize) -> Outcome<f64> {
@@ -82,7 +81,7 @@ fn measure(mut client: Client, metric: Metric, bytes: usize) -> Outcome<f64> {
             let prepared = client.prepare(&payload);
             for _ in 0..bytes / FRAME {
                 match &prepared {
-                    Some(frame) => client.stream.write_all(frame)?,
+                    Some(frame) => client.reader.get_mut().write_all(frame)?,
                     None => client.say(&payload)?,
                 }
             }
@@ -104,51 +103,31 @@ enum Kind {
     Noise(Box<TransportState>),
 }
 
-/// Invariant: `buffer[start..end]` arrived and is not used yet; `left` bytes of the current frame's
-/// payload are still to be used. `plain` is what a frame is opened into, `sealed` what is sent.
+/// Invariant: `left` bytes of the current frame's payload are still to be used. `message` is what a
+/// frame is read into, `plain` what it is opened into, `sealed` what is sent.
 struct Client {
     kind: Kind,
-    stream: TcpStream,
-    buffer: Vec<u8>,
+    reader: BufReader<TcpStream>,
+    message: Vec<u8>,
     plain: Vec<u8>,
     sealed: Vec<u8>,
-    start: usize,
-    end: usize,
     left: usize,
 }
 
 impl Client {
-    fn new(speech: Speech<'_>, stream: TcpStream) -> Outcome<Self> {
+    fn new(speech: Speech<'_>, at: SocketAddr) -> Outcome<Self> {
+        let (kind, reader) = match speech {
+            Speech::Tcp => (Kind::Tcp, connect(at)?),
+            Speech::Ws(path) | Speech::Noise(path) => (Kind::Ws, upgraded(path, at)?),
+        };
         let mut client = Self {
-            kind: Kind::Tcp,
-            stream,
-            buffer: vec![0; 512 << 10],
+            kind,
+            reader,
+            message: vec![0; FRAME],
             plain: vec![0; CHUNK + TAG_BYTES],
             sealed: vec![0; 2 * FRAME],
-            start: 0,
-            end: 0,
             left: 0,
         };
-        let (path, token) = match speech {
-            Speech::Tcp => return Ok(client),
-            Speech::Ws(path, token) | Speech::Noise(path, token) => (path, token),
-        };
-        write!(
-            client.stream,
-            "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\
-             Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-             Sec-WebSocket-Protocol: binary\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
-        )?;
-        let mut head = Vec::new();
-        while !head.ends_with(b"\r\n\r\n") {
-            let mut byte = [0];
-            client.stream.read_exact(&mut byte)?;
-            head.push(byte[0]);
-        }
-        if !head.starts_with(b"HTTP/1.1 101 ") {
-            return Err("not upgraded".into());
-        }
-        client.kind = Kind::Ws;
         if matches!(speech, Speech::Noise(..)) {
             client.shake_hands()?;
         }
@@ -167,8 +146,8 @@ impl Client {
         let mut message = [0; 256];
         let length = state.write_message(&[], &mut message)?;
         self.say(&message[..length])?;
-        let (start, length) = self.whole()?;
-        state.read_message(&self.buffer[start..start + length], &mut message)?;
+        let length = self.whole()?;
+        state.read_message(&self.message[..length], &mut message)?;
         self.kind = Kind::Noise(Box::new(state.into_transport_mode()?));
         Ok(())
     }
@@ -184,8 +163,8 @@ impl Client {
 
     fn say(&mut self, payload: &[u8]) -> Outcome<()> {
         match &mut self.kind {
-            Kind::Tcp => self.stream.write_all(payload)?,
-            Kind::Ws => self.stream.write_all(&masked(payload))?,
+            Kind::Tcp => self.reader.get_mut().write_all(payload)?,
+            Kind::Ws => self.reader.get_mut().write_all(&masked(payload))?,
             Kind::Noise(state) => {
                 let mut used = 0;
                 for chunk in payload.chunks(CHUNK) {
@@ -196,7 +175,7 @@ impl Client {
                     mask(&mut self.sealed[used..used + length]);
                     used += length;
                 }
-                self.stream.write_all(&self.sealed[..used])?;
+                self.reader.get_mut().write_all(&self.sealed[..used])?;
             }
         }
         Ok(())
@@ -206,86 +185,73 @@ impl Client {
         let mut heard = 0;
         while heard < bytes {
             heard += match self.kind {
-                Kind::Tcp => self
-                    .stream
-                    .read(&mut self.buffer)
-                    .map(Some)?
-                    .filter(|&n| n > 0),
-                Kind::Ws => self.piece()?,
-                Kind::Noise(_) => Some(self.message()?),
-            }
-            .ok_or("cut short")?;
-        }
-        Ok(())
-    }
-
-    /// Opens the next frame, which is in the buffer as a whole, and returns the plaintext's size.
-    fn message(&mut self) -> Outcome<usize> {
-        let (start, length) = self.whole()?;
-        let Kind::Noise(state) = &mut self.kind else {
-            return Err("not a Noise tunnel".into());
-        };
-        let sealed = &self.buffer[start..start + length];
-        Ok(state.read_message(sealed, &mut self.plain)?)
-    }
-
-    /// Where the payload of the next frame is, once all of it is in the buffer.
-    fn whole(&mut self) -> Outcome<(usize, usize)> {
-        self.head()?;
-        let length = std::mem::take(&mut self.left);
-        while self.end - self.start < length {
-            self.fill()?;
-        }
-        self.start += length;
-        Ok((self.start - length, length))
-    }
-
-    /// Some payload of the current frame; it ends at `start` of the buffer.
-    fn piece(&mut self) -> Outcome<Option<usize>> {
-        self.head()?;
-        if self.start == self.end {
-            self.fill()?;
-        }
-        let count = self.left.min(self.end - self.start);
-        self.start += count;
-        self.left -= count;
-        Ok(Some(count))
-    }
-
-    /// Reads the next frame's head, unless some payload is left.
-    fn head(&mut self) -> Outcome<()> {
-        while self.left == 0 {
-            let head = &self.buffer[self.start..self.end];
-            let (size, length) = match head {
-                [0x82, 126, a, b, ..] => (4, usize::from(u16::from_be_bytes([*a, *b]))),
-                [0x82, 127, _, _, _, _, a, b, c, d, ..] => {
-                    (10, u32::from_be_bytes([*a, *b, *c, *d]) as usize)
+                Kind::Tcp => self.piece(usize::MAX)?,
+                Kind::Ws => {
+                    if self.left == 0 {
+                        self.left = self.head()?;
+                    }
+                    let count = self.piece(self.left)?;
+                    self.left -= count;
+                    count
                 }
-                [0x82, 126 | 127, ..] | [] | [0x82] => {
-                    self.fill()?;
-                    continue;
-                }
-                [0x82, short, ..] => (2, usize::from(*short)),
-                _ => return Err("not a binary frame".into()),
+                Kind::Noise(_) => self.opened()?,
             };
-            self.start += size;
-            self.left = length;
         }
         Ok(())
     }
 
-    fn fill(&mut self) -> Outcome<()> {
-        if self.end == self.start || self.end == self.buffer.len() {
-            self.buffer.copy_within(self.start..self.end, 0);
-            self.end -= self.start;
-            self.start = 0;
-        }
-        let count = self.stream.read(&mut self.buffer[self.end..])?;
+    /// Drops at most so much of what has arrived.
+    fn piece(&mut self, most: usize) -> Outcome<usize> {
+        let count = self.reader.fill_buf()?.len().min(most);
         if count == 0 {
             return Err("the tunnel ended".into());
         }
-        self.end += count;
-        Ok(())
+        self.reader.consume(count);
+        Ok(count)
+    }
+
+    /// Opens the next frame, and returns the plaintext's size.
+    fn opened(&mut self) -> Outcome<usize> {
+        let length = self.whole()?;
+        let Kind::Noise(state) = &mut self.kind else {
+            return Err("not a Noise tunnel".into());
+        };
+        Ok(state.read_message(&self.message[..length], &mut self.plain)?)
+    }
+
+    /// Reads the next frame's payload into `message`; returns its size.
+    fn whole(&mut self) -> Outcome<usize> {
+        let length = self.head()?;
+        self.reader.read_exact(&mut self.message[..length])?;
+        Ok(length)
+    }
+
+    fn number<const BYTES: usize>(&mut self) -> Outcome<usize> {
+        let mut bytes = [0; 8];
+        self.reader.read_exact(&mut bytes[8 - BYTES..])?;
+        Ok(u64::from_be_bytes(bytes) as usize)
+    }
+
+    /// Reads the next frame's head, which says the size of its payload.
+    fn head(&mut self) -> Outcome<usize> {
+        match self.number::<2>()? {
+            0x827e => Ok(self.number::<2>()?),
+            0x827f => Ok(self.number::<8>()?),
+            short @ 0x8200..0x827e => Ok(short - 0x8200),
+            _ => Err("not a binary frame".into()),
+        }
+    }
+}
+
+/// A connection upgraded to a WebSocket.
+fn upgraded(path: &str, at: SocketAddr) -> Outcome<BufReader<TcpStream>> {
+    let mut connection = Connection::open(at)?;
+    let head = "connection: upgrade\r\nupgrade: websocket\r\nsec-websocket-version: 13\r\n\
+                sec-websocket-protocol: binary\r\n\
+                sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    match connection.send("GET", path, head)? {
+        101 => Ok(connection.reader),
+        status => Err(format!("not upgraded but {status}").into()),
     }
 }
 

@@ -1,39 +1,19 @@
-//! One client of the soak, which loses its connection now and then.
+//! What a client of the soak does, and compares.
 
 use base64_simd::STANDARD;
 use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::client::{Client, Ended};
-use crate::daemon::Daemon;
 use crate::sse::{Event, Events};
 
-/// A client and the daemon that it may connect to again.
-pub struct Seat<'a> {
-    daemon: &'a Daemon,
-    /// Its present connection.
-    pub client: Client,
-}
-
-impl<'a> Seat<'a> {
-    /// Connects.
-    pub fn new(daemon: &'a Daemon) -> Outcome<Self> {
-        let client = daemon.client()?;
-        Ok(Self { daemon, client })
-    }
-
-    /// Drops the connection, with whatever is under way on it, and makes another.
-    pub fn reconnect(&mut self) -> Outcome<()> {
-        self.client = self.daemon.client()?;
-        Ok(())
-    }
-
+impl Client {
     /// Writes to stdin.
     pub fn stdin(&mut self, id: &str, bytes: &[u8], eof: bool) -> Outcome<()> {
         let path = format!("/v1/exec/{id}/stdin");
         let data = STANDARD.encode_to_string(bytes);
         let body = json!({ "data_b64": data, "signal": eof.then_some("eof") }).to_string();
-        let answer = self.client.expect("POST", &path, Some(&body))?;
+        let answer = self.expect("POST", &path, Some(&body))?;
         if serde_json::from_str::<Value>(&answer)?["written"] == bytes.len() {
             return Ok(());
         }
@@ -44,15 +24,10 @@ impl<'a> Seat<'a> {
     /// `most` bytes were added. Bytes must follow each other without a gap.
     pub fn read_from(&mut self, id: &str, seen: &mut Vec<u8>, most: usize) -> Outcome<bool> {
         let enough = seen.len().saturating_add(most);
-        let connection = &mut self.client.connection;
-        let path = format!("/v1/exec/{id}/stream?offset={}", seen.len());
-        let status = connection.request("GET", &path, None)?;
-        if status != 200 {
-            return Err(format!("{path} answered {status}").into());
-        }
+        self.attach(id, seen.len() as u64)?;
         let mut events = Events::default();
         while seen.len() < enough {
-            match events.next(connection)? {
+            match events.next(&mut self.connection)? {
                 Some(Event::Output { offset, bytes, .. }) if offset == seen.len() as u64 => {
                     seen.extend_from_slice(bytes);
                 }
@@ -66,8 +41,7 @@ impl<'a> Seat<'a> {
 
     /// Attaches to the stream, and is gone before it ends.
     pub fn attach_and_vanish(&mut self, id: &str) -> Outcome<()> {
-        let path = format!("/v1/exec/{id}/stream");
-        self.client.connection.request("GET", &path, None)?;
+        self.attach(id, 0)?;
         self.reconnect()
     }
 
@@ -80,7 +54,7 @@ impl<'a> Seat<'a> {
         status: u16,
         slug: &str,
     ) -> Outcome<()> {
-        let (got, answer) = self.client.connection.fetch(method, path, body)?;
+        let (got, answer) = self.connection.fetch(method, path, body)?;
         if got == status && serde_json::from_str::<Value>(&answer)?["error"] == slug {
             return Ok(());
         }
@@ -90,7 +64,7 @@ impl<'a> Seat<'a> {
     /// What the stream says from its beginning to its exit, in the form of a poll.
     fn streamed(&mut self, id: &str) -> Outcome<Ended> {
         let mut seen = [Vec::new(), Vec::new()];
-        let exit = self.client.follow(id, 0, |event| match event {
+        let exit = self.follow(id, 0, |event| match event {
             Event::Output {
                 offset,
                 stderr,
@@ -119,9 +93,9 @@ impl<'a> Seat<'a> {
     /// Waits for the outcome, reads the stream, acks, and compares what all three say with what was
     /// expected. A second ack must be refused.
     pub fn settle(&mut self, id: &str, expected: &Ended) -> Outcome<()> {
-        let polled = self.client.wait(id)?;
+        let polled = self.wait(id)?;
         let streamed = self.streamed(id)?;
-        let acked = self.client.ack(id)?;
+        let acked = self.ack(id)?;
         for (by, ended) in [("poll", polled), ("stream", streamed), ("ack", acked)] {
             if ended != *expected {
                 // Outputs are long.
