@@ -27,15 +27,6 @@ withDaemon.test("a kill of a running exec answers killed once nobody is left, an
   strictEqual((await daemon.outcome(handling)).exit_code, 7, "what it chose");
 });
 
-withQuick.test("a child that ignores SIGTERM gets SIGKILL after kill_grace_secs, not before", async ({ daemon }) => {
-  const id = await ready(daemon, IGNORE_TERM);
-  const before = performance.now();
-  strictEqual((await daemon.kill(id)).killed, true);
-  const took = performance.now() - before;
-  ok(took >= 190 && took < 5000, `${took} ms`);
-  strictEqual((await daemon.outcome(id)).signal, 9);
-});
-
 withDaemon.test("a kill of an exec that is over is 200 with killed false, and changes no outcome", async ({ daemon }) => {
   const id = await ready(daemon, BLOCK);
   await daemon.kill(id);

@@ -1,6 +1,6 @@
 import { deepStrictEqual, doesNotMatch, match, strictEqual } from "node:assert/strict";
 import { json, refused } from "../support/answers.ts";
-import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
+import { BLOCK } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
@@ -153,17 +153,6 @@ withDaemon.test("a child that closes its stdin while a write waits gets that wri
   const id = await daemon.exec(script, { stdin: true });
   const write = { data_b64: new Uint8Array(MIB).fill(10).toBase64() };
   await refused(await daemon.post(execPath(id, "stdin"), write), 410, "stdin_closed");
-});
-
-withDaemon.test("writes to one exec are ordered, also when they overlap", async ({ daemon }) => {
-  const id = await daemon.exec(ECHO_LINES, { stdin: true });
-  let expected = "ready\n";
-  for (let line = 0; line < 50; line++) {
-    await daemon.stdin(id, `${line}\n`);
-    expected += `${line}\n`;
-  }
-  await daemon.stdin(id, "", true);
-  strictEqual((await daemon.outcome(id)).stdout, expected);
 });
 
 withDaemon.test("overlapping writes are never mixed", async ({ daemon }) => {

@@ -104,7 +104,7 @@ const SLUGS = [
   "stdin_write_failed",
 ];
 
-Deno.test("the document has exactly its thirteen keys, and needs no token", async () => {
+Deno.test("the document has exactly its thirteen keys and twelve limits, and needs no token", async () => {
   await using daemon = await Daemon.start();
   const response = await daemon.fetch("/v1/schema");
   const document = await json<PublishedDocument>(response);
@@ -122,11 +122,7 @@ Deno.test("the document has exactly its thirteen keys, and needs no token", asyn
   match(document.generated_from, /\bsrc\/contract\b/);
   deepStrictEqual([document.unmatched_path.code, document.unmatched_path.error], [404, ""]);
   ok(document.unmatched_path.meaning.length > 20);
-});
-
-Deno.test("the limits are the protocol's twelve, in numbers", async () => {
-  await using daemon = await Daemon.start();
-  deepStrictEqual(daemon.document.limits, LIMITS);
+  deepStrictEqual(document.limits, LIMITS);
 });
 
 Deno.test("a limit that was configured is published as it is in force", async () => {
@@ -160,7 +156,7 @@ Deno.test("prefix and header that were configured are published, served and in f
   strictEqual((await daemon.post("/platform/runtime/v1/ready")).status, 404);
 });
 
-Deno.test("the routes are the protocol's twenty, in its order, with its statuses and slugs", async () => {
+Deno.test("the routes are the protocol's twenty, in its order, each with all that a row has", async () => {
   await using daemon = await Daemon.start();
   const seen = daemon.document.routes.map((row) => ({
     route: `${row.method} ${row.path.replace("/platform/runtime/v1", "{hook_prefix}")}`,
@@ -171,10 +167,6 @@ Deno.test("the routes are the protocol's twenty, in its order, with its statuses
     seen,
     ROSTER.map(({ route, auth, statuses }) => ({ route, auth, statuses: statuses.toSorted() })),
   );
-});
-
-Deno.test("each row has method, path, auth, summary, request, response and statuses with a meaning", async () => {
-  await using daemon = await Daemon.start();
   for (const row of daemon.document.routes) {
     const keys = Object.keys(row).filter((key) => key !== "query" && key !== "sse_events");
     deepStrictEqual(
@@ -240,7 +232,7 @@ function short(row: PublishedRow): string {
   return row.path.split("/").at(-1) ?? "";
 }
 
-Deno.test("$defs has every type of the protocol with its fields, and every $ref leads somewhere", async () => {
+Deno.test("$defs has every type of the protocol with its fields and defaults, and every $ref leads somewhere", async () => {
   await using daemon = await Daemon.start();
   const { $defs } = daemon.document;
   const names = [...Object.keys(TYPES), "Phase", "StreamKind"];
@@ -261,11 +253,7 @@ Deno.test("$defs has every type of the protocol with its fields, and every $ref 
   for (const [, name = ""] of text.matchAll(/"\$ref":"#\/\$defs\/([^"]+)"/g)) {
     ok(Object.hasOwn($defs, name), name);
   }
-});
-
-Deno.test("defaults are published as the protocol has them", async () => {
-  await using daemon = await Daemon.start();
-  const start = daemon.document.$defs["StartRequest"]?.["properties"] as Record<string, JsonSchema>;
+  const start = $defs["StartRequest"]?.["properties"] as Record<string, JsonSchema>;
   const shown = Object.entries(start).map(([name, field]) => [name, field["default"]]);
   deepStrictEqual(Object.fromEntries(shown), {
     exec_id: undefined,

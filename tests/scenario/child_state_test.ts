@@ -23,11 +23,6 @@ Deno.test("a child has them also where the daemon itself was started with signal
   strictEqual(signal, 13);
 });
 
-withDaemon.test("a child dies of SIGPIPE as a program in a shell would", async ({ daemon }) => {
-  const id = await daemon.exec("(yes; echo $? >&2) | head -c 1 >/dev/null");
-  strictEqual((await daemon.outcome(id)).stderr, "141\n");
-});
-
 withDaemon.test("a child has the descriptors 0, 1 and 2 and no other, however many the daemon has", async ({ daemon }) => {
   const others = await Promise.all(
     Array.from({ length: 10 }, () => daemon.exec(["cat"], { stdin: true })),

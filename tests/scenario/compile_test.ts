@@ -4,6 +4,7 @@ import { within } from "../support/await_event.ts";
 import { closedPort } from "../support/closed_port.ts";
 import { Daemon } from "../support/daemon.ts";
 import { readSource } from "../support/source_files.ts";
+import { Scratch } from "../support/scratch.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 /** The longest that a compile may take here, in milliseconds. */
@@ -48,14 +49,11 @@ async function compileThrough(
   port: number,
   env: Readonly<Record<string, string>> = {},
 ): Promise<{ code: number; said: string }> {
-  const directory = await Deno.makeTempDir();
-  try {
-    const proxy = `http://127.0.0.1:${port}`;
-    const proxies = { HTTPS_PROXY: proxy, https_proxy: proxy, NO_PROXY: "", no_proxy: "" };
-    return await compile(`${directory}/guestd`, { DENORT_BIN: "", ...proxies, ...env });
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
+  using scratch = new Scratch();
+  const directory = scratch.path;
+  const proxy = `http://127.0.0.1:${port}`;
+  const proxies = { HTTPS_PROXY: proxy, https_proxy: proxy, NO_PROXY: "", no_proxy: "" };
+  return await compile(`${directory}/guestd`, { DENORT_BIN: "", ...proxies, ...env });
 }
 
 /** Whether a denort was fetched once, so that Deno needs no host for it. */
@@ -92,84 +90,75 @@ function indexOf(whole: Uint8Array, part: Uint8Array): number {
 }
 
 Deno.test("compile embeds the library and the launcher's permissions in one file", async () => {
-  const directory = await Deno.makeTempDir();
-  try {
-    const denort = await makeStandIn(directory, VERSION);
-    const file = `${directory}/guestd`;
-    const { code, said } = await compile(file, { DENORT_BIN: denort });
-    strictEqual(code, 0, said);
-    const bytes = await Deno.readFile(file);
-    ok(indexOf(bytes, await Deno.readFile(`${ROOT}dist/libguestd.so`)) > 0);
-    const text = new TextDecoder("latin1").decode(bytes);
-    const allowed = Array.from(
-      text.matchAll(/"allow_(?!import)([a-z]+)":\[([^\]]*)\]/g),
-      ([, what = "", values = ""]) =>
-        `--allow-${what}${values === "" ? "" : `=${values.replaceAll('"', "")}`}`,
-    );
-    const launcher = readSource("scripts/guestd").match(/--allow-\S+/g) ?? [];
-    deepStrictEqual(allowed.toSorted(), launcher.toSorted());
-    ok(text.includes('"deny_import":[]'));
-    ok(text.includes('"allow_run":null'));
-    // Asked for more, the daemon would wait for an answer on its stdin.
-    ok(text.includes('"prompt":false'));
-    const flags = /"v8_flags":\[([^\]]*)\]/.exec(text)?.[1] ?? "";
-    const wanted = /--v8-flags=(\S+)/.exec(readSource("scripts/guestd"))?.[1]?.split(",") ?? [];
-    ok(wanted.length > 0);
-    for (const flag of wanted) ok(flags.includes(`"${flag}"`), `${flag} in ${flags}`);
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
+  using scratch = new Scratch();
+  const directory = scratch.path;
+  const denort = await makeStandIn(directory, VERSION);
+  const file = `${directory}/guestd`;
+  const { code, said } = await compile(file, { DENORT_BIN: denort });
+  strictEqual(code, 0, said);
+  const bytes = await Deno.readFile(file);
+  ok(indexOf(bytes, await Deno.readFile(`${ROOT}dist/libguestd.so`)) > 0);
+  const text = new TextDecoder("latin1").decode(bytes);
+  const allowed = Array.from(
+    text.matchAll(/"allow_(?!import)([a-z]+)":\[([^\]]*)\]/g),
+    ([, what = "", values = ""]) =>
+      `--allow-${what}${values === "" ? "" : `=${values.replaceAll('"', "")}`}`,
+  );
+  const launcher = readSource("scripts/guestd").match(/--allow-\S+/g) ?? [];
+  deepStrictEqual(allowed.toSorted(), launcher.toSorted());
+  ok(text.includes('"deny_import":[]'));
+  ok(text.includes('"allow_run":null'));
+  // Asked for more, the daemon would wait for an answer on its stdin.
+  ok(text.includes('"prompt":false'));
+  const flags = /"v8_flags":\[([^\]]*)\]/.exec(text)?.[1] ?? "";
+  const wanted = /--v8-flags=(\S+)/.exec(readSource("scripts/guestd"))?.[1]?.split(",") ?? [];
+  ok(wanted.length > 0);
+  for (const flag of wanted) ok(flags.includes(`"${flag}"`), `${flag} in ${flags}`);
 });
 
 Deno.test("compile takes a DENORT_BIN that is seen from the caller's directory", async () => {
-  const directory = await Deno.makeTempDir();
-  try {
-    await makeStandIn(directory, VERSION);
-    const { code, said } = await compile("guestd", { DENORT_BIN: "stand_in" }, directory);
-    strictEqual(code, 0, said);
-    ok((await Deno.stat(`${directory}/guestd`)).isFile);
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
+  using scratch = new Scratch();
+  const directory = scratch.path;
+  await makeStandIn(directory, VERSION);
+  const { code, said } = await compile("guestd", { DENORT_BIN: "stand_in" }, directory);
+  strictEqual(code, 0, said);
+  ok((await Deno.stat(`${directory}/guestd`)).isFile);
 });
 
 Deno.test("compile refuses a DENORT_BIN that cannot be one, with a sentence and code 2", async () => {
-  const directory = await Deno.makeTempDir();
-  try {
-    const file = `${directory}/guestd`;
-    const other = await makeStandIn(directory, "something else");
-    const program = await Deno.readFile(other);
-    const spoiled = async (name: string, bytes: Uint8Array, mode = 0o755): Promise<string> => {
-      await Deno.writeFile(`${directory}/${name}`, bytes, { mode });
-      return `${directory}/${name}`;
-    };
-    const foreign = program.slice();
-    // e_machine: the other of the two processors.
-    foreign[18] = foreign[18] === 0x3e ? 0xb7 : 0x3e;
-    const unlinked = program.slice();
-    // e_phoff, e_shoff, e_phnum, e_shnum: an ELF header with nothing behind it that could be extended.
-    unlinked.fill(0, 32, 48);
-    unlinked.fill(0, 56, 62);
-    const cases: [string, RegExp][] = [
-      [other, /does not run: is DENORT_BIN the denort of Deno/],
-      ["/etc/passwd", /DENORT_BIN is no program for/],
-      [directory, /DENORT_BIN names no file that can be read/],
-      ["/nowhere", /DENORT_BIN names no file that can be read/],
-      [await spoiled("foreign", foreign), /DENORT_BIN is no program for/],
-      [await spoiled("short", program.slice(0, program.length / 2)), /DENORT_BIN is cut short/],
-      [await spoiled("header", program.slice(0, 20)), /DENORT_BIN is cut short/],
-      [await spoiled("plain", program, 0o644), /DENORT_BIN is not executable/],
-      [await spoiled("unlinked", unlinked), /cannot use DENORT_BIN|does not run/],
-    ];
-    for (const [denort, sentence] of cases) {
-      const { code, said } = await compile(file, { DENORT_BIN: denort });
-      strictEqual(code, 2, said);
-      match(said, sentence);
-    }
-    deepStrictEqual([...Deno.readDirSync(directory)].filter(({ name }) => name === "guestd"), []);
-  } finally {
-    await Deno.remove(directory, { recursive: true });
+  using scratch = new Scratch();
+  const directory = scratch.path;
+  const file = `${directory}/guestd`;
+  const other = await makeStandIn(directory, "something else");
+  const program = await Deno.readFile(other);
+  const spoiled = async (name: string, bytes: Uint8Array, mode = 0o755): Promise<string> => {
+    await Deno.writeFile(`${directory}/${name}`, bytes, { mode });
+    return `${directory}/${name}`;
+  };
+  const foreign = program.slice();
+  // e_machine: the other of the two processors.
+  foreign[18] = foreign[18] === 0x3e ? 0xb7 : 0x3e;
+  const unlinked = program.slice();
+  // e_phoff, e_shoff, e_phnum, e_shnum: an ELF header with nothing behind it that could be extended.
+  unlinked.fill(0, 32, 48);
+  unlinked.fill(0, 56, 62);
+  const cases: [string, RegExp][] = [
+    [other, /does not run: is DENORT_BIN the denort of Deno/],
+    ["/etc/passwd", /DENORT_BIN is no program for/],
+    [directory, /DENORT_BIN names no file that can be read/],
+    ["/nowhere", /DENORT_BIN names no file that can be read/],
+    [await spoiled("foreign", foreign), /DENORT_BIN is no program for/],
+    [await spoiled("short", program.slice(0, program.length / 2)), /DENORT_BIN is cut short/],
+    [await spoiled("header", program.slice(0, 20)), /DENORT_BIN is cut short/],
+    [await spoiled("plain", program, 0o644), /DENORT_BIN is not executable/],
+    [await spoiled("unlinked", unlinked), /cannot use DENORT_BIN|does not run/],
+  ];
+  for (const [denort, sentence] of cases) {
+    const { code, said } = await compile(file, { DENORT_BIN: denort });
+    strictEqual(code, 2, said);
+    match(said, sentence);
   }
+  deepStrictEqual([...Deno.readDirSync(directory)].filter(({ name }) => name === "guestd"), []);
 });
 
 Deno.test({
@@ -210,18 +199,15 @@ Deno.test({
   name: "the compiled daemon serves, runs commands and ends, where DENORT_BIN is a denort",
   ignore: Deno.env.get("DENORT_BIN") === undefined,
   async fn(): Promise<void> {
-    const directory = await Deno.makeTempDir();
-    try {
-      const file = `${directory}/guestd`;
-      const { code, said } = await compile(file, {});
-      strictEqual(code, 0, said);
-      // The program given takes the place of the launcher, which is its only argument.
-      await using daemon = await Daemon.bootstrapped({ through: ["sh", "-c", 'exec "$0"', file] });
-      const id = await daemon.exec("echo compiled");
-      const rest = await daemon.follow(id);
-      deepStrictEqual([rest.text(), rest.exit.exit_code], ["compiled\n", 0]);
-    } finally {
-      await Deno.remove(directory, { recursive: true });
-    }
+    using scratch = new Scratch();
+    const directory = scratch.path;
+    const file = `${directory}/guestd`;
+    const { code, said } = await compile(file, {});
+    strictEqual(code, 0, said);
+    // The program given takes the place of the launcher, which is its only argument.
+    await using daemon = await Daemon.bootstrapped({ through: ["sh", "-c", 'exec "$0"', file] });
+    const id = await daemon.exec("echo compiled");
+    const rest = await daemon.follow(id);
+    deepStrictEqual([rest.text(), rest.exit.exit_code], ["compiled\n", 0]);
   },
 });

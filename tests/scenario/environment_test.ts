@@ -1,7 +1,6 @@
 import { deepStrictEqual } from "node:assert/strict";
 import { DEFAULT_PATH } from "../../src/exec/launch.ts";
 import { Daemon, type ExecOptions } from "../support/daemon.ts";
-import { withDaemon } from "../support/with_daemon.ts";
 
 /** The environment that a command sees, as env(1) prints it. */
 async function environmentOf(daemon: Daemon, options: ExecOptions = {}): Promise<string[]> {
@@ -28,36 +27,4 @@ Deno.test("a command sees the defaults of its user and nothing of the daemon's e
     `SHELL=${shell}`,
     `USER=${name}`,
   ]);
-});
-
-Deno.test("run hook and request lay their variables over inherited ones, `__proto__` among them", async () => {
-  await using daemon = await Daemon.start({
-    env: {
-      GUESTD_INHERIT_ENV: "A,B,C,PATH,UNSET",
-      A: "daemon",
-      B: "daemon",
-      C: "daemon",
-      PATH: "/bin",
-    },
-  });
-  await daemon.bootstrap("token", { B: "hook", C: "hook", SHELL: "/hook" });
-  const env = JSON.parse('{"C":"request","HOME":"","__proto__":"p"}');
-  const { name } = await self();
-  deepStrictEqual(await environmentOf(daemon, { env }), [
-    "A=daemon",
-    "B=hook",
-    "C=request",
-    "HOME=",
-    `LOGNAME=${name}`,
-    "PATH=/bin",
-    "SHELL=/hook",
-    `USER=${name}`,
-    "__proto__=p",
-  ]);
-});
-
-withDaemon.test("one command's environment is no other's", async ({ daemon }) => {
-  await daemon.outcome(await daemon.exec("true", { env: { ONLY: "here" } }));
-  const seen = await environmentOf(daemon);
-  deepStrictEqual(seen.filter((line) => line.startsWith("ONLY")), []);
 });

@@ -1,7 +1,5 @@
 import { deepStrictEqual, rejects, strictEqual } from "node:assert/strict";
 import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
-import { execPath } from "../support/daemon.ts";
-import { request } from "../support/raw_http.ts";
 import type { SseStream } from "../support/sse.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
@@ -50,27 +48,4 @@ withDaemon.test("output written just before the end is there, also when the chil
     const { stdout, signal } = await daemon.outcome(id);
     deepStrictEqual([stdout.length, signal], [65536, 9]);
   }
-});
-
-withDaemon.test("an exit that came while nobody was attached is told to the next who is", async ({ daemon }) => {
-  const id = await daemon.exec("cat; exit 11", { stdin: true });
-  {
-    await using _leaver = await daemon.stream(id);
-  }
-  await daemon.stdin(id, "unseen", true);
-  const rest = await daemon.follow(id);
-  deepStrictEqual([rest.text(), rest.exit.exit_code], ["unseen", 11]);
-});
-
-withDaemon.test("a client that goes away in mid-stream leaves the command to end as it will", async ({ daemon }) => {
-  const id = await daemon.exec(`${ECHO_LINES}; exit 6`, { stdin: true });
-  {
-    using connection = await daemon.connect();
-    await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
-    strictEqual((await connection.head()).status, 200);
-    strictEqual((await connection.more()).length > 0, true);
-  }
-  await daemon.stdin(id, "on\n", true);
-  const { exit_code, stdout } = await daemon.outcome(id);
-  deepStrictEqual([exit_code, stdout], [6, "ready\non\n"]);
 });

@@ -146,30 +146,6 @@ Deno.test("a disk that fills while a tree is extracted: 500 names the first memb
   deepStrictEqual(names(disk.path), ["root"]);
 });
 
-Deno.test("the reserve: checked before a write and every 8 MiB in it; what fails leaves nothing", async () => {
-  using disk = Tmpfs.mount(32 * MIB);
-  if (disk === undefined) return console.log("skipped: a tmpfs cannot be mounted here");
-  const env = { GUESTD_DISK_RESERVE_BYTES: String(12 * MIB) };
-  await using daemon = await Daemon.bootstrapped({ env });
-  const kept = disk.join("kept");
-  await stored(daemon, kept, new Uint8Array(MIB));
-  for (const path of [kept, disk.join("a/new")]) {
-    const line = await plain(await putFile(daemon, path, new Uint8Array(30 * MIB)), 507);
-    match(line, /^Cannot write: [0-9]+ bytes are available and 12582912 are kept in reserve$/);
-  }
-  deepStrictEqual(names(disk.path), ["kept"]);
-  strictEqual(Deno.statSync(kept).size, MIB);
-  // The whole tree would fit, but not beside its spool with the reserve: refused before a member.
-  const tree = archive(
-    Array.from({ length: 12 }, (_, at) => ({ name: `f${at}`, content: new Uint8Array(900_000) })),
-  );
-  match(await plain(await putTar(daemon, disk.join("root"), tree), 507), /12582912/);
-  deepStrictEqual(names(disk.path), ["kept"]);
-  await stored(daemon, disk.join("filler"), new Uint8Array(19 * MIB));
-  Deno.writeFileSync(disk.join("more"), new Uint8Array(MIB));
-  await plain(await putFile(daemon, disk.join("late"), "x"), 507);
-});
-
 Deno.test("a file that is mounted over is written in place", async () => {
   using disk = Tmpfs.mount(4 * MIB);
   if (disk === undefined) return console.log("skipped: a tmpfs cannot be mounted here");

@@ -100,22 +100,6 @@ withDaemonAsRoot.test("six hundred clients that stop half-way cost their sockets
   await before.back();
 });
 
-withDaemonAsRoot.test("clients that vanish in mid-upload of a large start, write or hook leave nothing behind", async ({ daemon }) => {
-  const before = await Footprint.of(daemon);
-  const length = ["Content-Length", "1500000"] as const;
-  for (
-    const path of [START, execPath("x", "stdin"), `${HOOK_PREFIX}/run`, `${HOOK_PREFIX}/ready`]
-  ) {
-    for (let times = 0; times < 20; times++) {
-      using connection = await daemon.connect();
-      await connection.send(request("POST", path, [authorization(daemon), length]));
-      await connection.send(new Uint8Array(60_000));
-    }
-  }
-  await before.back();
-  strictEqual((await daemon.health()).execs, 1);
-});
-
 withDaemonAsRoot.test("requests sent ahead on one connection are answered in order, refused ones too", async ({ daemon }) => {
   const before = await Footprint.of(daemon);
   const token = [authorization(daemon)];

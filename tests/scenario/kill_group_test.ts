@@ -2,7 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { ORPHANED_STUBBORN_GRANDCHILD, STUBBORN_GRANDCHILD } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
-import { gone, isLive, processes, processStat } from "../support/proc.ts";
+import { gone, isLive, processes } from "../support/proc.ts";
 import { withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2", GUESTD_OUTPUT_LINGER_SECS: "0.1" } };
@@ -29,7 +29,7 @@ withQuick.test("a kill takes the whole group, a grandchild that ignores SIGTERM 
   strictEqual((await stream.rest()).exit.signal, 15);
 });
 
-withQuick.test("a kill after the leader is gone takes what it left behind", async ({ daemon }) => {
+withQuick.test("a kill after the leader is gone takes what it left behind, also after the ack", async ({ daemon }) => {
   const id = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
   const outcome = await daemon.outcome(id);
   strictEqual(outcome.exit_code, 3);
@@ -38,15 +38,12 @@ withQuick.test("a kill after the leader is gone takes what it left behind", asyn
   await gone(orphan);
   deepStrictEqual(await daemon.poll(id), outcome);
   strictEqual((await daemon.kill(id)).killed, false);
-});
-
-withQuick.test("a kill after the ack takes what the command left behind", async ({ daemon }) => {
-  const id = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
-  await daemon.outcome(id);
-  const [orphan = 0] = await members(daemon, id, 1);
-  await daemon.ack(id);
-  strictEqual((await daemon.kill(id)).killed, true);
-  await gone(orphan);
+  const acked = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
+  await daemon.outcome(acked);
+  const [another = 0] = await members(daemon, acked, 1);
+  await daemon.ack(acked);
+  strictEqual((await daemon.kill(acked)).killed, true);
+  await gone(another);
 });
 
 Deno.test("the escalation goes on after the leader's exit was published", async () => {
@@ -76,15 +73,6 @@ withQuick.test("a group that keeps forking is ended by one kill", async ({ daemo
     "the end of the group",
     () => !processes().some((stat) => stat.pgid === pgid && stat.state !== "Z"),
   );
-});
-
-withQuick.test("a group that is empty gives its number back, and no kill signals it any more", async ({ daemon }) => {
-  const id = await daemon.exec("true");
-  await daemon.outcome(id);
-  const { pgid } = await daemon.group(id);
-  await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
-  strictEqual((await daemon.kill(id)).killed, false);
-  deepStrictEqual((await daemon.group(id)).pgid, pgid);
 });
 
 withQuick.test("reap_group_on_exit ends what a command left behind, with SIGTERM, then SIGKILL", async ({ daemon }) => {

@@ -6,7 +6,6 @@ import { Scratch } from "../support/scratch.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 import { asRoot } from "../support/as_root.ts";
 
-const MIB = 1024 * 1024;
 type Start = Readonly<Record<string, unknown>>;
 
 /** The detail of a start that fails to spawn; throws unless nothing of it is left. */
@@ -71,19 +70,6 @@ withDaemonAsRoot.test("a directory that is closed to the demoted user is spawn_f
   match(detail, /^cannot enter the working directory: EACCES/);
   const id = await daemon.exec(["pwd"], { cwd: closed });
   strictEqual((await daemon.outcome(id)).stdout, `${closed}\n`);
-});
-
-withDaemon.test("arguments that no kernel takes are spawn_failed with E2BIG, up to 15 MiB of them", async ({ daemon }) => {
-  const cases: readonly Start[] = [
-    { command: ["true", "x".repeat(200_000)] },
-    { command: ["true", "x".repeat(15 * MIB)] },
-    { command: ["true", ...Array(3 * MIB / 4).fill("xyz")] },
-    { command: ["true"], env: { BIG: "x".repeat(200_000) } },
-    { command: ["true"], env: Object.fromEntries(keys(60_000)) },
-  ];
-  for (const start of cases) {
-    match(await failure(daemon, start), /^cannot execute the program: E2BIG/);
-  }
 });
 
 function keys(count: number): [string, string][] {

@@ -1,5 +1,6 @@
 import { strictEqual, throws } from "node:assert/strict";
 import { ABI_VERSION, openLibrary, SYMBOLS } from "../../src/native/library.ts";
+import { Scratch } from "../support/scratch.ts";
 
 /** A library with every symbol of ours, whose border has the version that is given. */
 async function libraryOfVersion(directory: string, version: number): Promise<string> {
@@ -15,12 +16,9 @@ async function libraryOfVersion(directory: string, version: number): Promise<str
 }
 
 Deno.test("a library that speaks another version of the border is refused, its own is opened", async () => {
-  const directory = await Deno.makeTempDir();
-  try {
-    const other = await libraryOfVersion(directory, ABI_VERSION + 1);
-    throws(() => openLibrary(other), /speaks version .* of the border/);
-    openLibrary(await libraryOfVersion(directory, ABI_VERSION)).close();
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
+  using scratch = new Scratch();
+  const directory = scratch.path;
+  const other = await libraryOfVersion(directory, ABI_VERSION + 1);
+  throws(() => openLibrary(other), /speaks version .* of the border/);
+  openLibrary(await libraryOfVersion(directory, ABI_VERSION)).close();
 });

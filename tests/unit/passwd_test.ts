@@ -1,5 +1,6 @@
 import { deepStrictEqual, notStrictEqual, strictEqual } from "node:assert/strict";
 import { parsePasswd, type PasswdEntry, PasswdFile, primaryGid } from "../../src/exec/passwd.ts";
+import { Scratch } from "../support/scratch.ts";
 
 const parse = (text: string): Map<number, PasswdEntry> =>
   parsePasswd(new TextEncoder().encode(text));
@@ -62,79 +63,64 @@ Deno.test("without an entry the group is the user's own id", () => {
 });
 
 Deno.test("a user added while the daemon runs is seen, one removed is gone", async () => {
-  const path = await Deno.makeTempFile();
-  try {
-    const passwd = new PasswdFile(path);
-    strictEqual(passwd.entry(7), undefined);
-    await Deno.writeTextFile(path, `${ROOT}a:x:7:7::/:/bin/sh\n`);
-    strictEqual(passwd.entry(7)?.name, "a");
-    await Deno.writeTextFile(path, ROOT);
-    strictEqual(passwd.entry(7), undefined);
-    strictEqual(passwd.entry(0)?.name, "root");
-  } finally {
-    await Deno.remove(path);
-  }
+  using scratch = new Scratch();
+  const path = scratch.file("passwd", "");
+  const passwd = new PasswdFile(path);
+  strictEqual(passwd.entry(7), undefined);
+  await Deno.writeTextFile(path, `${ROOT}a:x:7:7::/:/bin/sh\n`);
+  strictEqual(passwd.entry(7)?.name, "a");
+  await Deno.writeTextFile(path, ROOT);
+  strictEqual(passwd.entry(7), undefined);
+  strictEqual(passwd.entry(0)?.name, "root");
 });
 
 Deno.test("a replaced file of the same size is seen, as useradd replaces it", async () => {
-  const directory = await Deno.makeTempDir();
-  try {
-    const path = `${directory}/passwd`;
-    await Deno.writeTextFile(path, "a:x:7:7::/:/bin/sh\n");
-    const passwd = new PasswdFile(path);
-    strictEqual(passwd.entry(7)?.name, "a");
-    await Deno.writeTextFile(`${path}+`, "b:x:7:7::/:/bin/sh\n");
-    await Deno.rename(`${path}+`, path);
-    strictEqual(passwd.entry(7)?.name, "b");
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
+  using scratch = new Scratch();
+  const directory = scratch.path;
+  const path = `${directory}/passwd`;
+  await Deno.writeTextFile(path, "a:x:7:7::/:/bin/sh\n");
+  const passwd = new PasswdFile(path);
+  strictEqual(passwd.entry(7)?.name, "a");
+  await Deno.writeTextFile(`${path}+`, "b:x:7:7::/:/bin/sh\n");
+  await Deno.rename(`${path}+`, path);
+  strictEqual(passwd.entry(7)?.name, "b");
 });
 
 Deno.test("a file that is written again within its times' resolution, at the same size, is seen", async () => {
-  const path = await Deno.makeTempFile();
-  try {
-    const passwd = new PasswdFile(path);
-    const time = new Date();
-    for (const name of ["a", "b"]) {
-      await Deno.writeTextFile(path, `${name}:x:7:7::/:/bin/sh\n`);
-      await Deno.utime(path, time, time);
-      strictEqual(passwd.entry(7)?.name, name);
-    }
-  } finally {
-    await Deno.remove(path);
+  using scratch = new Scratch();
+  const path = scratch.file("passwd", "");
+  const passwd = new PasswdFile(path);
+  const time = new Date();
+  for (const name of ["a", "b"]) {
+    await Deno.writeTextFile(path, `${name}:x:7:7::/:/bin/sh\n`);
+    await Deno.utime(path, time, time);
+    strictEqual(passwd.entry(7)?.name, name);
   }
 });
 
 Deno.test("an unchanged file is not parsed again", async () => {
-  const path = await Deno.makeTempFile();
-  try {
-    await Deno.writeTextFile(path, ROOT);
-    const longAgo = new Date(Date.now() - 60_000);
-    await Deno.utime(path, longAgo, longAgo);
-    const passwd = new PasswdFile(path);
-    const first = passwd.entry(0);
-    notStrictEqual(first, undefined);
-    strictEqual(passwd.entry(0), first);
-  } finally {
-    await Deno.remove(path);
-  }
+  using scratch = new Scratch();
+  const path = scratch.file("passwd", "");
+  await Deno.writeTextFile(path, ROOT);
+  const longAgo = new Date(Date.now() - 60_000);
+  await Deno.utime(path, longAgo, longAgo);
+  const passwd = new PasswdFile(path);
+  const first = passwd.entry(0);
+  notStrictEqual(first, undefined);
+  strictEqual(passwd.entry(0), first);
 });
 
 Deno.test("a file that is missing, a directory or vanishes has no entries", async () => {
-  const directory = await Deno.makeTempDir();
-  try {
-    strictEqual(new PasswdFile(`${directory}/none`).entry(0), undefined);
-    strictEqual(new PasswdFile(directory).entry(0), undefined);
-    const path = `${directory}/passwd`;
-    await Deno.writeTextFile(path, ROOT);
-    const passwd = new PasswdFile(path);
-    strictEqual(passwd.entry(0)?.name, "root");
-    await Deno.remove(path);
-    strictEqual(passwd.entry(0), undefined);
-    await Deno.writeTextFile(path, ROOT);
-    strictEqual(passwd.entry(0)?.name, "root");
-  } finally {
-    await Deno.remove(directory, { recursive: true });
-  }
+  using scratch = new Scratch();
+  const directory = scratch.path;
+  strictEqual(new PasswdFile(`${directory}/none`).entry(0), undefined);
+  strictEqual(new PasswdFile(directory).entry(0), undefined);
+  const path = `${directory}/passwd`;
+  await Deno.writeTextFile(path, ROOT);
+  const passwd = new PasswdFile(path);
+  strictEqual(passwd.entry(0)?.name, "root");
+  await Deno.remove(path);
+  strictEqual(passwd.entry(0), undefined);
+  await Deno.writeTextFile(path, ROOT);
+  strictEqual(passwd.entry(0)?.name, "root");
 });
