@@ -103,7 +103,7 @@ export function createRouter(options: RouterOptions): Router {
       return await handlers[row.name](call);
     } catch (error) {
       // Deno's server takes the bodies that are still arriving away when it stops accepting (denoland/deno#36809).
-      if (error instanceof BodyLost && draining) return answerFailure(row, "the daemon is ending");
+      if (error instanceof BodyLost && draining) return answerFailure(row, "the daemon ends");
       return answerError(error, row, log);
     }
   }
@@ -158,7 +158,7 @@ function answerFailure(row: RouteRow, detail: string): Response {
   if (row.name === "exec_start") return json(500, new Refusal("spawn_failed", detail).body());
   if (row.name === "exec_stdin") return json(500, new Refusal("stdin_write_failed", detail).body());
   if (row.auth === "PlatformHook" && row.request === null) return new Response(null);
-  return text(500, `Cannot answer: ${detail}.`);
+  return text(500, `Cannot go on: ${detail}`);
 }
 
 /** Logs an error by its kind and place: a message may quote what the client sent. */

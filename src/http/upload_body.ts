@@ -169,16 +169,12 @@ function arrivedSource(reader: ReadableStreamDefaultReader<Uint8Array>): Source 
   };
 }
 
-/**
- * Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed. But at the server's
- * shutdown it takes the bodies in flight away (denoland/deno#36809).
- */
+/** Deno's errors carry nothing worth keeping: the bytes ended early or the chunks were malformed. */
 async function orLost<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading;
-  } catch (error) {
-    if (!(error instanceof Deno.errors.BadResource)) throw new BodyLost();
-    throw new PlainRefusal(500, "Cannot go on: the daemon ends");
+  } catch {
+    throw new BodyLost();
   }
 }
 

@@ -124,6 +124,27 @@ withDaemonAsRoot.test("a bad chunk that comes later: a hook is carried out, a bo
   await before.back();
 });
 
+asRoot.test("an upload whose client says in mid-body that no more comes is 400, and leaves nothing", async () => {
+  using scratch = new Scratch();
+  await using daemon = await Daemon.bootstrapped();
+  for (const kind of ["file", "tar"] as const) {
+    for (const framing of [CHUNKED, ["Content-Length", "100000"]] as const) {
+      using connection = await daemon.connect();
+      const target = fileUrl(kind, scratch.join(kind));
+      await connection.send(
+        request("PUT", target, [authorization(daemon), framing, ["Expect", "100-continue"]]),
+      );
+      // The handler asks for the body.
+      await connection.more();
+      await chunk(connection, 1000);
+      await connection.finish();
+      const answer = await connection.response("PUT");
+      deepStrictEqual([answer.status, bodyText(answer)], [400, "The body ended early.\n"], kind);
+    }
+  }
+  deepStrictEqual([...Deno.readDirSync(scratch.path)], []);
+});
+
 asRoot.test("a chunked body over the limit is refused as soon as it is, and leaves nothing", async (t) => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({
