@@ -2,7 +2,7 @@
 const QUIET_MS = 500;
 /** So many requests since memory was last given back make it worth while again. */
 const BURST = 200;
-/** So does this much more memory than then, in bytes: one large request leaves as much as a burst. */
+/** So much more memory than when it was last given back makes it worth while, too, in bytes: a large request leaves that. */
 const GROWN_BYTES = 4 * 1024 * 1024;
 
 /** V8's collector, where the launcher has exposed it. */

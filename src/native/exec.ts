@@ -24,7 +24,7 @@ export interface Spawn {
 }
 
 const FLAGS = { stdin: 1, reap: 2, uid: 4, gid: 8, cwd: 16, timeout: 32 } as const;
-/** flags, uid, gid, timeout (f64), number of arguments and of variables. */
+/** An order begins with its flags, uid, gid, timeout (f64) and the numbers of arguments and of variables. */
 const HEAD_BYTES = 28;
 
 /** The encoding of an environment is kept up to this size, in bytes: the base environment's, a few variables. */

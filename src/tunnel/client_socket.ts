@@ -4,13 +4,13 @@ import type { Verdict } from "./verdict.ts";
 
 /** So many messages are taken in one turn of the event loop, for Deno may have thousands of small ones at hand. */
 const TURN_MESSAGES = 64;
-/** More than this waits for the client to take it: the guest is read no further, in bytes. */
+/** Where more than this waits for the client to take it, the guest is read no further, in bytes. */
 const HIGH_BYTES = 2 << 20;
-/** Less than this does: it is read on, in bytes. */
+/** Where less than this waits for the client, the guest is read on, in bytes. */
 const LOW_BYTES = 1 << 20;
-/** So many turns of the event loop it is looked for progress in each; a timer would halve what a fast client gets. */
+/** The client's progress is looked for in so many turns of the event loop; a timer would halve what a fast one gets. */
 const EAGER_TURNS = 64;
-/** Behind these turns the next look comes after this part of the time that has passed. */
+/** Behind the eager turns the next look comes after this part of the time that has passed. */
 const PATIENCE = 1 / 8;
 /** The longest time between two looks, in milliseconds: what is buffered lasts a fast client longer. */
 const LONGEST_REST_MS = 50;

@@ -14,7 +14,7 @@ const SLACK_BYTES = 10 * 1024 * 1024;
 
 /** Threads of pools, Deno's and those of transfers: they stay for ten seconds, in case there is more to do. */
 const POOLED = /^(tokio-|guestd-read|guestd-write)/;
-/** So many more of them than before may wait for that. */
+/** So many more threads of pools than before may wait for their end. */
 const SLACK_POOLED = 4;
 
 /** What a daemon takes, in bytes and numbers. */

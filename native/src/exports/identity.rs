@@ -13,7 +13,7 @@ use crate::abi::{BAD_LAYOUT, bytes};
 use crate::identity;
 use crate::noise::handshake::Keys;
 
-/// Installs the keys of the tunnels' handshake: this VM's secret and the caller's public key.
+/// Installs the keys of the tunnels' handshake: this VM's secret and its client's public key.
 ///
 /// # Safety
 /// Each pointer is null or points to as many bytes as said, which stay unchanged until this returns.
@@ -21,13 +21,13 @@ use crate::noise::handshake::Keys;
 pub unsafe extern "C" fn guestd_identity_install(
     secret: *const u8,
     secret_len: u32,
-    caller: *const u8,
-    caller_len: u32,
+    client: *const u8,
+    client_len: u32,
 ) -> i32 {
     // SAFETY: bytes demands what this function demands of its caller.
-    let (secret, caller) = unsafe { (bytes(secret, secret_len), bytes(caller, caller_len)) };
+    let (secret, client) = unsafe { (bytes(secret, secret_len), bytes(client, client_len)) };
     with_core(|core| {
-        let Some(keys) = Keys::new(secret, caller) else {
+        let Some(keys) = Keys::new(secret, client) else {
             return BAD_LAYOUT;
         };
         core.noise.install(keys);

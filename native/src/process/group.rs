@@ -40,7 +40,7 @@ const WATCHED: usize = 8;
 /// While somebody waits for a group's end its members are counted again, first after this time,
 /// then after twice as long each time, in nanoseconds.
 const FIRST_RECOUNT_NS: u64 = 100_000_000;
-/// The members are counted at least this often then, in nanoseconds.
+/// The longest time between two such counts, in nanoseconds.
 const RECOUNT_NS: u64 = 1_600_000_000;
 
 /// Invariants:
