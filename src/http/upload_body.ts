@@ -3,7 +3,7 @@ import type { Sink } from "../files/files.ts";
 import { abandonBody, beginBody, declaredLength } from "./body.ts";
 import { BodyLost } from "./body_lost.ts";
 
-/** How much is asked for at a time, and collected before it is handed on, in bytes. */
+/** How much is collected before it is handed on, in bytes. */
 const CHUNK_BYTES = 512 * 1024;
 /**
  * How much of a chunked body is asked for at a time, in bytes. At each reading Deno 2.9 takes as much from the socket as
@@ -12,6 +12,13 @@ const CHUNK_BYTES = 512 * 1024;
  * never answered, though more arrives.
  */
 const CHUNKED_STEP_BYTES = 4096;
+/**
+ * How much of a body is taken in one turn of the event loop, in bytes. Bytes that are at hand come without one, so that
+ * everybody else would wait for all that Deno and the kernel have of them.
+ */
+const TURN_BYTES = 128 * 1024;
+/** So many turns everybody else has in between: a command's start and end take several, and an empty one microseconds. */
+const TURNS = 2;
 /** What each of many uploads collects, in bytes. */
 const SMALL_CHUNK_BYTES = 128 * 1024;
 
@@ -77,7 +84,7 @@ export async function pourBody(
   const bufferBytes = Math.min(buffers.bytes, (declared ?? buffers.bytes) + 1);
   const source = request.headers.has("transfer-encoding")
     ? sourceOf(request.body, CHUNKED_STEP_BYTES, CHUNKED_STEP_BYTES)
-    : sourceOf(request.body, 1, CHUNK_BYTES);
+    : sourceOf(request.body, 1, TURN_BYTES);
   // The client may wait for the answer before it sends on, so whatever goes wrong ends the reading.
   const failed = Promise.withResolvers<never>();
   stopped.addEventListener("abort", () => failed.reject(stopped.reason));
@@ -139,6 +146,7 @@ function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number)
   } catch {
     return arrivedSource(body.getReader());
   }
+  let untilTurn = TURN_BYTES;
   return {
     async fill(buffer, enough): Promise<Filled> {
       let lent = buffer;
@@ -152,6 +160,10 @@ function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number)
         lent = value.buffer;
         filled += value.length;
         ended = done;
+        untilTurn -= value.length;
+        if (untilTurn > 0) continue;
+        untilTurn = TURN_BYTES;
+        for (let turn = 0; turn < TURNS; turn++) await new Promise((go) => setImmediate(go));
       }
       return { chunk: new Uint8Array(lent, 0, filled), done: ended };
     },

@@ -4,10 +4,15 @@ import type { Verdict } from "./verdict.ts";
 
 /** So many messages are taken in one turn of the event loop, for Deno may have thousands of small ones at hand. */
 const TURN_MESSAGES = 64;
-/** Where more than this waits for the client to take it, the guest is read no further, in bytes. */
-const HIGH_BYTES = 2 << 20;
+/** So many bytes are taken in one turn: what Deno has at hand may be megabytes, for which everybody else would wait. */
+const TURN_BYTES = 64 * 1024;
+/**
+ * Where more than this waits for the client to take it, the guest is read no further, in bytes. Deno writes what waits in
+ * one go, during which everybody else waits.
+ */
+const HIGH_BYTES = 256 * 1024;
 /** Where less than this waits for the client, the guest is read on, in bytes. */
-const LOW_BYTES = 1 << 20;
+const LOW_BYTES = 128 * 1024;
 /** The client's progress is looked for in so many turns of the event loop; a timer would halve what a fast one gets. */
 const EAGER_TURNS = 64;
 /** Behind the eager turns the next look comes after this part of the time that has passed. */
@@ -42,6 +47,7 @@ export class ClientSocket {
   #verdict: Verdict | undefined;
   #error: string | undefined;
   #messages = 0;
+  #bytes = 0;
   #paused = false;
   #resuming = false;
   #gone = false;
@@ -64,7 +70,8 @@ export class ClientSocket {
     socket.onmessage = ({ data }: MessageEvent<ArrayBuffer | string>): void => {
       if (this.#gone) return;
       events.message(data);
-      if (++this.#messages >= TURN_MESSAGES) this.#yield();
+      this.#bytes += typeof data === "string" ? data.length : data.byteLength;
+      if (++this.#messages >= TURN_MESSAGES || this.#bytes >= TURN_BYTES) this.#yield();
     };
     socket.onerror = (event): void => {
       this.#error = event instanceof ErrorEvent ? event.message : "";
@@ -117,7 +124,7 @@ export class ClientSocket {
     this.#resuming = true;
     this.#turns.await(() => {
       this.#resuming = this.#paused = false;
-      this.#messages = 0;
+      this.#messages = this.#bytes = 0;
       if (!this.#gone) this.#loop?.resume();
     });
   }
