@@ -1,7 +1,8 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { eventually } from "../support/await_event.ts";
 import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { gone, isLive } from "../support/proc.ts";
+import { gone, isLive, processStat } from "../support/proc.ts";
 import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2" } };
@@ -61,4 +62,14 @@ withQuick.test("a kill whose client leaves goes on", async ({ daemon }) => {
   connection[Symbol.dispose]();
   await gone(...pids);
   strictEqual((await daemon.outcome(id)).signal, 9);
+});
+
+withQuick.test("a stopped child gets its SIGTERM, too", async ({ daemon }) => {
+  const id = await ready(daemon, "echo ready; kill -STOP $$");
+  await eventually(
+    "its stop",
+    async () => processStat((await daemon.group(id)).pgid ?? 0)?.state === "T",
+  );
+  strictEqual((await daemon.kill(id)).killed, true);
+  strictEqual((await daemon.outcome(id)).signal, 15);
 });

@@ -48,6 +48,19 @@ withShort.test("a child that does not read is 408 in time, and the pipe stays op
   ok(Number(count) < MIB && Number(count) % 4096 === 1, stdout);
 });
 
+withShort.test("a queued write that has not begun when its time is over writes nothing", async ({ daemon }) => {
+  const id = await started(daemon, READ_WHEN_TOLD);
+  strictEqual((await daemon.stdin(id, new Uint8Array(65_536))).written, 65_536);
+  const queued = Array.from({ length: 5 }, () => write(daemon, id, new Uint8Array(100)));
+  for (const answer of await Promise.all(queued)) {
+    const { detail } = await refused(answer, 408, "stdin_write_timeout");
+    ok(/ 0 bytes/.test(detail), detail);
+  }
+  await tellToRead(daemon, id);
+  await daemon.stdin(id, "", true);
+  strictEqual((await daemon.outcome(id)).stdout, "ready\n65536\ndone\n");
+});
+
 withShort.test("a 408 tells how much went, so that a client can send the rest", async ({ daemon }) => {
   const id = await started(daemon, READ_WHEN_TOLD);
   const bytes = new Uint8Array(200_000);
@@ -67,6 +80,20 @@ withDaemon.test("a write larger than the pipe goes on while the child reads", as
   await daemon.stdin(id, "", true);
   const known = await daemon.exec(`head -c ${10 * MIB} /dev/zero | md5sum`);
   strictEqual((await daemon.outcome(id)).stdout, (await daemon.outcome(known)).stdout);
+});
+
+withDaemon.test("an eof that waits behind a write closes the pipe only after it", async ({ daemon }) => {
+  // Its first byte shows that the first write has begun.
+  const script = `dd bs=1 count=1 of=/dev/null 2>/dev/null; ${READ_WHEN_TOLD}`;
+  const id = await daemon.exec(script, { stdin: true });
+  await using stream = await daemon.stream(id);
+  const writing = write(daemon, id, new Uint8Array(300_001));
+  await stream.untilOutput("ready");
+  const closing = write(daemon, id, new Uint8Array(5), true);
+  await tellToRead(daemon, id);
+  strictEqual((await writing).status, 200);
+  strictEqual((await closing).status, 200);
+  strictEqual((await daemon.outcome(id)).stdout, "ready\n300005\ndone\n");
 });
 
 withDaemon.test("writes that wait when the child ends are 410, and so is every later one", async ({ daemon }) => {

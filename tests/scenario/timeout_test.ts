@@ -1,8 +1,13 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
-import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
+import {
+  BLOCK,
+  EXIT_7_ON_TERM,
+  IGNORE_TERM,
+  STUBBORN_GRANDCHILD,
+} from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
-import { isLive } from "../support/proc.ts";
+import { gone, isLive } from "../support/proc.ts";
 import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2" } };
@@ -27,6 +32,16 @@ withQuick.test("one that handles SIGTERM ends with its own code, one that ignore
   const second = (await daemon.follow(ignoring)).exit;
   deepStrictEqual([first.exit_code, first.signal], [7, null]);
   deepStrictEqual([second.exit_code, second.signal], [null, 9]);
+});
+
+withQuick.test("a timeout ends the whole group", async ({ daemon }) => {
+  const id = await daemon.exec(STUBBORN_GRANDCHILD, { timeout_sec: 0.5 });
+  const pids = await eventually("both", async () => {
+    const { pids } = await daemon.group(id);
+    return pids.length === 2 && pids;
+  });
+  await gone(...pids);
+  strictEqual((await daemon.outcome(id)).signal, 15);
 });
 
 withDaemon.test("a timeout ends with the leader's exit: what it left behind is not touched", async ({ daemon }) => {

@@ -246,3 +246,44 @@ fn fill(
     }
     Ok(ftruncate(file, map.size)?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::testing::TempDir;
+    use std::os::fd::AsFd;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
+
+    #[test]
+    fn a_file_that_is_being_replaced_is_linked_to_all_the_same() {
+        let dir = TempDir::make();
+        let at = |name: &str| dir.path().join(name);
+        std::fs::write(at("target"), b"").unwrap();
+        let fd = File::open(dir.path()).unwrap();
+        let taken = Cell::new(false);
+        let place = |name| MemberPlace {
+            dir: fd.as_fd(),
+            name,
+            taken: &taken,
+        };
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !done.load(Ordering::Relaxed) {
+                    std::fs::write(at("new"), b"").unwrap();
+                    std::fs::rename(at("new"), at("target")).unwrap();
+                }
+            });
+            let failed = (0..100_000).find_map(|_| {
+                let made = place(b"link").hard_link(place(b"target"));
+                std::fs::remove_file(at("link")).ok();
+                made.err()
+            });
+            done.store(true, Ordering::Relaxed);
+            assert_eq!(failed, None);
+        });
+        let absent = place(b"link").hard_link(place(b"absent"));
+        assert_eq!(absent, Err(Errno::NOENT));
+    }
+}

@@ -292,3 +292,41 @@ impl TreeWalk {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::file::testing::TempDir;
+    use std::fs::{create_dir, remove_dir, remove_file, write};
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn what_has_become_something_else_since_it_was_listed_is_that() {
+        let dir = TempDir::make();
+        let at = |name: &str| dir.path().join(name);
+        write(at("file"), b"1").unwrap();
+        write(at("gone"), b"1").unwrap();
+        create_dir(at("dir")).unwrap();
+        symlink("file", at("link")).unwrap();
+        let (mut walk, _) = TreeWalk::open(dir.path(), &Arc::default(), true, 9).unwrap();
+        remove_file(at("file")).unwrap();
+        symlink("link", at("file")).unwrap();
+        remove_file(at("gone")).unwrap();
+        remove_dir(at("dir")).unwrap();
+        write(at("dir"), b"2").unwrap();
+        remove_file(at("link")).unwrap();
+        create_dir(at("link")).unwrap();
+        write(at("link/within"), b"3").unwrap();
+        let mut found = Vec::new();
+        while let Some(member) = walk.next_member().unwrap() {
+            found.push((walk.path().to_vec(), member.kind));
+        }
+        let wanted = [
+            (b"dir".to_vec(), FileType::RegularFile),
+            (b"file".to_vec(), FileType::Symlink),
+            (b"link/".to_vec(), FileType::Directory),
+            (b"link/within".to_vec(), FileType::RegularFile),
+        ];
+        assert_eq!(found, wanted);
+    }
+}
