@@ -4,22 +4,23 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::Sender;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
-use crate::abi::Lent;
+use crate::abi::{Lent, memory};
 use crate::connections::Connections;
 use crate::noise::Sessions;
 use crate::process::context::{Command, Context, Mailbox, Spans};
 use crate::process::exec::{Exec, Request, Table};
 use crate::process::log::{Log, Sizes};
 use crate::process::proc_scan::{self, Answer, Process};
-use crate::process::spawner::{self, SpawnContext, Spawner};
+use crate::process::spawner::{SpawnContext, SpawnOrder, Spawner};
 use crate::process::store::Store;
 use crate::process::{spooler, supervisor};
 use crate::self_protection;
+use crate::sync::lock;
 use crate::thread_pool::ThreadPool;
 use crate::transfer::Transfers;
 use crate::wake::{Kind, Wake};
@@ -38,9 +39,6 @@ pub struct Settings<'a> {
 /// Captured output, of all execs, that is kept in memory, in bytes.
 const MEMORY_BYTES: u64 = 64 << 20;
 
-/// Threads for calls that may hang, and how many such calls may wait.
-const JOBS: (usize, usize) = (4, 64);
-
 /// Invariant: a stream's handle is in `streams` exactly while it is attached to its exec's log.
 pub struct Core {
     /// Events for TypeScript.
@@ -51,13 +49,11 @@ pub struct Core {
     spawner: Arc<Spawner>,
     scans: Sender<Answer>,
     /// For calls that may hang.
-    pub jobs: ThreadPool,
-    /// Files and trees on their way.
-    pub transfers: Transfers,
-    /// Connections that are watched.
-    pub connections: Connections,
+    pub(crate) jobs: ThreadPool,
+    pub(crate) transfers: Transfers,
+    pub(crate) connections: Connections,
     /// Those who proved who they are.
-    pub noise: Sessions,
+    pub(crate) noise: Sessions,
     store: Arc<Store>,
     streams: Mutex<HashMap<u32, Arc<Exec>>>,
     next_id: AtomicU32,
@@ -68,7 +64,7 @@ impl Core {
     /// processes of the same user, for it holds the token, and it protects itself as
     /// [`self_protection`] says.
     pub fn open(settings: Settings<'_>) -> std::io::Result<Self> {
-        crate::abi::heap::bound();
+        memory::bound();
         let (wake, table) = (Arc::new(Wake::default()), Arc::new(Table::default()));
         let mailbox = Arc::new(Mailbox::new()?);
         let child_exits = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
@@ -91,31 +87,27 @@ impl Core {
             sizes: settings.sizes,
             store: Arc::clone(&store),
         })?;
-        let jobs = ThreadPool::new("guestd-job", JOBS.0, JOBS.1);
-        let transfers = Transfers::new(Arc::clone(&wake));
-        let connections = Connections::new(Arc::clone(&wake));
-        let (streams, next_id) = Default::default();
         Ok(Self {
-            wake,
             table,
             mailbox,
             spawner,
             scans,
-            jobs,
-            transfers,
-            connections,
+            // Four threads, for which 64 calls may wait.
+            jobs: ThreadPool::new("guestd-job", 4, 64),
+            transfers: Transfers::new(Arc::clone(&wake)),
+            connections: Connections::new(Arc::clone(&wake)),
+            wake,
             noise: Sessions::default(),
             store,
-            streams,
-            next_id,
+            streams: Mutex::default(),
+            next_id: AtomicU32::default(),
         })
     }
 
-    /// Starts a child; completes `token` (see [`spawner::SpawnOrder`]). Returns its handle.
+    /// Starts a child; completes `token` (see [`SpawnOrder`]). Returns its handle.
     pub fn start(&self, request: Request, token: u32) -> u32 {
         let id = self.new_id();
-        self.spawner
-            .queue(spawner::SpawnOrder { id, token, request });
+        self.spawner.queue(SpawnOrder { id, token, request });
         id
     }
 
@@ -127,7 +119,7 @@ impl Core {
     /// Attaches a reader to an exec's stream at `offset`. Returns its handle.
     pub fn attach(&self, exec: &Arc<Exec>, offset: u64) -> u32 {
         let id = self.new_id();
-        self.streams().insert(id, Arc::clone(exec));
+        lock(&self.streams).insert(id, Arc::clone(exec));
         exec.facts().log.attach(id, offset);
         id
     }
@@ -135,7 +127,7 @@ impl Core {
     /// Has `read` read for reader `id`, and lets the pipes go on if they were paused for want of the
     /// room that it made. `None` for nobody's handle.
     pub fn read<R>(&self, id: u32, read: impl FnOnce(&mut Log) -> R) -> Option<R> {
-        let exec = self.streams().get(&id).cloned()?;
+        let exec = lock(&self.streams).get(&id).cloned()?;
         let mut facts = exec.facts();
         let result = read(&mut facts.log);
         if facts.log.take_resumption() {
@@ -146,14 +138,12 @@ impl Core {
 
     /// Detaches a reader, and lets the pipes go on if they were paused for it.
     pub fn detach(&self, id: u32) {
-        let Some(exec) = self.streams().remove(&id) else {
+        let Some(exec) = lock(&self.streams).remove(&id) else {
             return;
         };
         let mut facts = exec.facts();
         facts.log.detach(id);
-        let paused = facts.log.paused;
-        drop(facts);
-        if paused {
+        if facts.log.paused {
             self.send(Command::Resume { exec: exec.id });
         }
     }
@@ -189,14 +179,10 @@ impl Core {
         // round after 12 days; one that is still in use then is passed over.
         loop {
             let id = self.next_id.fetch_add(1, Ordering::Relaxed) & (u32::MAX >> 1);
-            if id != 0 && self.table.get(id).is_none() && !self.streams().contains_key(&id) {
+            if id != 0 && self.table.get(id).is_none() && !lock(&self.streams).contains_key(&id) {
                 return id;
             }
         }
-    }
-
-    fn streams(&self) -> MutexGuard<'_, HashMap<u32, Arc<Exec>>> {
-        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -16,21 +16,23 @@
 //! - `noise`    who may have a tunnel, and the messages of those who proved it
 //! - `connections`  a look at this process's own TCP connections
 //! - `disk`, `thread_pool`, `clock`, `stderr`  free space, threads for what may block, time, the log
+//! - `sync`     locks and threads as all parts have them
 
 pub mod abi;
 pub mod clock;
 pub mod connections;
 pub mod core;
-pub mod disk;
+mod disk;
 mod exports;
 pub mod file;
 pub mod identity;
 pub mod noise;
 pub mod process;
-pub mod reactor;
-pub mod self_protection;
-pub mod stderr;
+mod reactor;
+mod self_protection;
+mod stderr;
+mod sync;
 pub mod tar;
-pub mod thread_pool;
+mod thread_pool;
 pub mod transfer;
 pub mod wake;

@@ -14,27 +14,6 @@ use rustix::time::{
 
 use crate::clock::of_the_kernel;
 
-/// What to wait for on a descriptor. Errors and hang-ups are always reported.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Interest {
-    /// Readable.
-    Read,
-    /// Writable.
-    Write,
-    /// Only that the other end is gone.
-    Closed,
-}
-
-impl Interest {
-    fn flags(self) -> EventFlags {
-        match self {
-            Self::Read => EventFlags::IN,
-            Self::Write => EventFlags::OUT,
-            Self::Closed => EventFlags::empty(),
-        }
-    }
-}
-
 /// A level-triggered epoll set. A descriptor's key is its owner's, who gets it back with every event.
 pub struct Poll {
     epoll: OwnedFd,
@@ -44,7 +23,6 @@ pub struct Poll {
 }
 
 impl Poll {
-    /// An empty set.
     pub fn new() -> Result<Self, Errno> {
         Ok(Self {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
@@ -53,22 +31,21 @@ impl Poll {
         })
     }
 
-    /// Watches `fd`; one that is watched already stays as it is. ENOMEM or ENOSPC where the kernel
+    /// Watches `fd` for `flags`, errors and hang-ups; one that is watched already stays as it is. ENOMEM or ENOSPC where the kernel
     /// has no memory for it or allows no more watches.
-    pub fn add(&self, fd: impl AsFd, key: u64, interest: Interest) -> Result<(), Errno> {
+    pub fn add(&self, fd: impl AsFd, key: u64, flags: EventFlags) -> Result<(), Errno> {
         #[cfg(test)]
         if self.refuses.get() {
             return Err(Errno::NOSPC);
         }
-        match epoll::add(&self.epoll, fd, EventData::new_u64(key), interest.flags()) {
+        match epoll::add(&self.epoll, fd, EventData::new_u64(key), flags) {
             Err(Errno::EXIST) => Ok(()),
             other => other,
         }
     }
 
-    /// Changes what is waited for.
-    pub fn change(&self, fd: impl AsFd, key: u64, interest: Interest) -> Result<(), Errno> {
-        epoll::modify(&self.epoll, fd, EventData::new_u64(key), interest.flags())
+    pub fn change(&self, fd: impl AsFd, key: u64, flags: EventFlags) -> Result<(), Errno> {
+        epoll::modify(&self.epoll, fd, EventData::new_u64(key), flags)
     }
 
     /// Stops watching `fd`; not watching it is no error.
@@ -97,7 +74,8 @@ impl Poll {
 pub struct Timers<K> {
     due: HashMap<(u32, K), u64>,
     order: BTreeSet<(u64, u32, K)>,
-    timerfd: OwnedFd,
+    /// Readable when something is due.
+    pub timerfd: OwnedFd,
     armed: Option<u64>,
 }
 
@@ -115,11 +93,6 @@ impl<K: Copy + Hash + Ord> Timers<K> {
         })
     }
 
-    /// The descriptor that is readable when something is due.
-    pub fn fd(&self) -> &OwnedFd {
-        &self.timerfd
-    }
-
     /// Sets the deadline of a timer, in nanoseconds of the boot clock; `None` takes it out.
     pub fn set(&mut self, owner: u32, kind: K, deadline: Option<u64>) {
         let old = match deadline {
@@ -134,7 +107,6 @@ impl<K: Copy + Hash + Ord> Timers<K> {
         }
     }
 
-    /// When a timer is due, if it is set.
     pub fn get(&self, owner: u32, kind: K) -> Option<u64> {
         self.due.get(&(owner, kind)).copied()
     }

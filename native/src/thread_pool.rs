@@ -2,16 +2,15 @@
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
+
+use crate::sync::{lock, start_thread};
 
 type Job = Box<dyn FnOnce() + Send>;
 
 /// How long a thread waits for something to do before it ends.
 const IDLE: Duration = Duration::from_secs(10);
-/// Size of a thread's stack, in bytes.
-const STACK_BYTES: usize = 256 << 10;
 
 /// Too many jobs wait, or no thread can be had: the job was dropped.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,14 +18,14 @@ pub struct Busy;
 
 /// Invariant: `idle` of the `threads` wait for a job. A job is in `waiting` until a thread takes it.
 #[derive(Default)]
-struct State {
+struct Jobs {
     waiting: VecDeque<Job>,
     threads: usize,
     idle: usize,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct Pool {
+    jobs: Mutex<Jobs>,
     filled: Condvar,
     name: &'static str,
     threads: usize,
@@ -36,15 +35,14 @@ struct Shared {
 /// A thread for each job under way. Threads start when they are needed and end when there is nothing for them; a job that
 /// hangs holds its own thread alone.
 #[derive(Clone)]
-pub struct ThreadPool(Arc<Shared>);
+pub struct ThreadPool(Arc<Pool>);
 
 impl ThreadPool {
     /// A pool of at most `threads` threads, none of them started, for which at most `waiting` jobs wait in their order.
     pub fn new(name: &'static str, threads: usize, waiting: usize) -> Self {
-        let (state, filled) = Default::default();
-        Self(Arc::new(Shared {
-            state,
-            filled,
+        Self(Arc::new(Pool {
+            jobs: Mutex::default(),
+            filled: Condvar::new(),
             name,
             threads,
             waiting,
@@ -53,7 +51,7 @@ impl ThreadPool {
 
     /// Runs a job on a thread of its own, at once if there are threads left.
     pub fn run(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.jobs);
         let needed = state.waiting.len() >= state.idle;
         if needed && state.threads >= self.0.threads && state.waiting.len() >= self.0.waiting {
             return Err(Busy);
@@ -71,14 +69,10 @@ impl ThreadPool {
 
     fn start(&self) -> Result<(), Busy> {
         let shared = Arc::clone(&self.0);
-        let started = thread::Builder::new()
-            .name(self.0.name.into())
-            .stack_size(STACK_BYTES)
-            .spawn(move || shared.work());
-        if started.is_ok() {
+        if start_thread(self.0.name, move || shared.work()).is_ok() {
             return Ok(());
         }
-        let mut state = self.0.lock();
+        let mut state = lock(&self.0.jobs);
         state.threads -= 1;
         if state.threads > 0 {
             return Ok(());
@@ -90,15 +84,15 @@ impl ThreadPool {
     }
 }
 
-impl Shared {
+impl Pool {
     fn work(&self) {
-        let mut state = self.lock();
+        let mut state = lock(&self.jobs);
         loop {
             if let Some(job) = state.waiting.pop_front() {
                 drop(state);
                 // A job that panics must not take the thread with it.
                 let _ = catch_unwind(AssertUnwindSafe(job));
-                state = self.lock();
+                state = lock(&self.jobs);
                 continue;
             }
             state.idle += 1;
@@ -113,10 +107,6 @@ impl Shared {
                 return;
             }
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -155,11 +145,11 @@ mod tests {
                 move || done.send(()).unwrap()
             }) == Err(Busy)
             {
-                thread::yield_now();
+                std::thread::yield_now();
             }
             is_done.recv().unwrap();
         }
-        assert_eq!(pool.0.lock().threads, 4);
+        assert_eq!(lock(&pool.0.jobs).threads, 4);
         drop(hung);
     }
 
@@ -185,6 +175,6 @@ mod tests {
         let (done, is_done) = channel();
         pool.run(move || done.send(()).unwrap()).unwrap();
         is_done.recv().unwrap();
-        assert_eq!(pool.0.lock().threads, 1);
+        assert_eq!(lock(&pool.0.jobs).threads, 1);
     }
 }

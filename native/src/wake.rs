@@ -1,13 +1,15 @@
 //! Events for TypeScript, taken in batches by the one call that is parked here.
 
 use std::collections::{HashSet, VecDeque};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::sync::lock;
 
 /// What an event is about.
 #[repr(u32)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// An operation ended; `token` is the caller's, `status` and `value` are its result.
+    /// An operation ended; `token` is TypeScript's, `status` and `value` are its result.
     Operation = 1,
     /// The outcome of exec `token` was published.
     Published = 2,
@@ -25,22 +27,8 @@ pub enum Kind {
 /// operation's own codes), four bytes of nothing, value (i64: the operation's result).
 pub const EVENT_SIZE: usize = 24;
 
-struct Event {
-    kind: Kind,
-    token: u32,
-    status: i32,
-    value: i64,
-}
-
-impl Event {
-    fn encode(&self, out: &mut [u8]) {
-        out[0..4].copy_from_slice(&(self.kind as u32).to_le_bytes());
-        out[4..8].copy_from_slice(&self.token.to_le_bytes());
-        out[8..12].copy_from_slice(&self.status.to_le_bytes());
-        out[12..16].copy_from_slice(&0u32.to_le_bytes());
-        out[16..24].copy_from_slice(&self.value.to_le_bytes());
-    }
-}
+/// Its kind, token, status and value.
+type Event = (Kind, u32, i32, i64);
 
 /// Invariant: `pending` holds exactly the (kind, token) pairs of the queued events that are not
 /// operations, so the queue is bounded by the number of live objects and operations under way.
@@ -76,30 +64,21 @@ impl Wake {
     /// As [`Wake::notify`], told at the next flush: each waking of the parked call costs JavaScript a turn, and a
     /// thread that sleeps between its events can tell them together.
     pub fn queue_notice(&self, kind: Kind, token: u32) {
-        let mut events = self.lock();
+        let mut events = lock(&self.events);
         if events.pending.insert((kind, token)) {
-            events.queue.push_back(Event {
-                kind,
-                token,
-                status: 0,
-                value: 0,
-            });
+            events.queue.push_back((kind, token, 0, 0));
         }
     }
 
     /// As [`Wake::complete`], told at the next flush.
     pub fn queue_result(&self, token: u32, status: i32, value: i64) {
-        self.lock().queue.push_back(Event {
-            kind: Kind::Operation,
-            token,
-            status,
-            value,
-        });
+        let event = (Kind::Operation, token, status, value);
+        lock(&self.events).queue.push_back(event);
     }
 
     /// Tells the parked call of what was queued.
     pub fn flush(&self) {
-        let mut events = self.lock();
+        let mut events = lock(&self.events);
         let tell = !events.queue.is_empty() && std::mem::take(&mut events.parked);
         // Told without the lock, or the one who wakes would wait for it.
         drop(events);
@@ -111,7 +90,7 @@ impl Wake {
     /// Blocks until there is an event or the queue is closed; writes as many as fit into `out`.
     /// Returns their number, or `None` once closed and empty.
     pub fn wait(&self, out: &mut [u8]) -> Option<usize> {
-        let mut events = self.lock();
+        let mut events = lock(&self.events);
         while events.queue.is_empty() && !events.closed {
             events.parked = true;
             let woken = self.filled.wait(events);
@@ -120,11 +99,14 @@ impl Wake {
         events.parked = false;
         let mut count = 0;
         for slot in out.chunks_exact_mut(EVENT_SIZE) {
-            let Some(event) = events.queue.pop_front() else {
+            let Some((kind, token, status, value)) = events.queue.pop_front() else {
                 break;
             };
-            events.pending.remove(&(event.kind, event.token));
-            event.encode(slot);
+            events.pending.remove(&(kind, token));
+            slot[0..4].copy_from_slice(&(kind as u32).to_le_bytes());
+            slot[4..8].copy_from_slice(&token.to_le_bytes());
+            slot[8..12].copy_from_slice(&status.to_le_bytes());
+            slot[16..24].copy_from_slice(&value.to_le_bytes());
             count += 1;
         }
         (count > 0 || !events.closed).then_some(count)
@@ -132,12 +114,8 @@ impl Wake {
 
     /// Ends the parked call once it has taken what is queued.
     pub fn close(&self) {
-        self.lock().closed = true;
+        lock(&self.events).closed = true;
         self.filled.notify_all();
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Events> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -185,12 +163,12 @@ mod tests {
             let wake = Arc::clone(&wake);
             move || take(&wake)
         });
-        while !wake.lock().parked {
+        while !lock(&wake.events).parked {
             std::thread::yield_now();
         }
         wake.queue_notice(Kind::Readable, 1);
         wake.queue_result(2, 0, 3);
-        assert!(wake.lock().parked);
+        assert!(lock(&wake.events).parked);
         wake.flush();
         assert_eq!(parked.join().unwrap(), vec![(3, 1, 0), (1, 2, 3)]);
     }

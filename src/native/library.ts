@@ -1,41 +1,10 @@
-import { NativeError } from "./status.ts";
-import { CONNECTION_SYMBOLS } from "./symbols/connections.ts";
-import { CORE_SYMBOLS } from "./symbols/core.ts";
-import { EXEC_SYMBOLS } from "./symbols/exec.ts";
-import { FILE_SYMBOLS } from "./symbols/files.ts";
-import { IDENTITY_SYMBOLS } from "./symbols/identity.ts";
-import { NOISE_SYMBOLS } from "./symbols/noise.ts";
-import { STREAM_SYMBOLS } from "./symbols/stream.ts";
-import { SYSTEM_SYMBOLS } from "./symbols/system.ts";
+import { SYMBOLS } from "./symbols.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
 export const ABI_VERSION = 7;
 
-/** Every function of the library. */
-export const SYMBOLS: Tables = {
-  ...CONNECTION_SYMBOLS,
-  ...CORE_SYMBOLS,
-  ...EXEC_SYMBOLS,
-  ...FILE_SYMBOLS,
-  ...IDENTITY_SYMBOLS,
-  ...NOISE_SYMBOLS,
-  ...STREAM_SYMBOLS,
-  ...SYSTEM_SYMBOLS,
-};
-
-/** The tables of all functions, one after the other. */
-export type Tables =
-  & typeof CONNECTION_SYMBOLS
-  & typeof CORE_SYMBOLS
-  & typeof EXEC_SYMBOLS
-  & typeof FILE_SYMBOLS
-  & typeof IDENTITY_SYMBOLS
-  & typeof NOISE_SYMBOLS
-  & typeof STREAM_SYMBOLS
-  & typeof SYSTEM_SYMBOLS;
-
 /** The opened native library. */
-export type Library = Deno.DynamicLibrary<Tables>;
+export type Library = Deno.DynamicLibrary<typeof SYMBOLS>;
 
 /** Its functions. */
 export type Symbols = Library["symbols"];
@@ -43,7 +12,7 @@ export type Symbols = Library["symbols"];
 /**
  * Loads the native library at `path`.
  *
- * Throws {@link NativeError} or `Error` when it cannot be loaded or speaks another version.
+ * Throws `Error` when it cannot be loaded or speaks another version.
  */
 export function openLibrary(path: string | URL): Library {
   const library = Deno.dlopen(path, SYMBOLS);
@@ -56,5 +25,3 @@ export function openLibrary(path: string | URL): Library {
   }
   return library;
 }
-
-export { NativeError };

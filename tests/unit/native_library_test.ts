@@ -1,5 +1,6 @@
 import { strictEqual, throws } from "node:assert/strict";
-import { ABI_VERSION, openLibrary, SYMBOLS } from "../../src/native/library.ts";
+import { ABI_VERSION, openLibrary } from "../../src/native/library.ts";
+import { SYMBOLS } from "../../src/native/symbols.ts";
 import { Scratch } from "../support/scratch.ts";
 
 /** A library with every symbol of ours, whose border has the version that is given. */

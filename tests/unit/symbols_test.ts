@@ -7,7 +7,7 @@ import { readSource, sourceFiles, sourceUrl } from "../support/source_files.ts";
 async function tables(): Promise<Map<string, Signature>> {
   const found = new Map<string, Signature>();
   for (const path of sourceFiles("src/native", ".ts")) {
-    if (!/^src\/native\/symbols(_\w+)?(\.ts|\/)/.test(path)) continue;
+    if (path !== "src/native/symbols.ts") continue;
     const module: Record<string, unknown> = await import(sourceUrl(path).href);
     for (const table of Object.values(module).filter(isTable)) {
       for (const [key, { name, parameters, result }] of Object.entries(table)) {

@@ -1,10 +1,14 @@
 //! The border to TypeScript: panics stop here, buffers are borrowed here, codes are named here.
 #![allow(unsafe_code)]
 
-pub mod heap;
-pub mod resident;
+pub(crate) mod memory;
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
+
+use rustix::io::Errno;
 
 /// Raised whenever a symbol, a layout or a code changes; both sides compare it at load.
 pub const ABI_VERSION: u32 = 7;
@@ -18,12 +22,21 @@ pub const UNKNOWN: i32 = -10_002;
 /// A request blob or a buffer that the layout does not allow.
 pub const BAD_LAYOUT: i32 = -10_003;
 
+/// What an export answers: 0, a count or a handle, or else a negated errno or one of the codes above.
+pub type Reply = Result<i32, i32>;
+
 /// Runs an export's body; a panic becomes [`PANICKED`] instead of crossing the border.
-pub fn guard(body: impl FnOnce() -> i32) -> i32 {
-    catch_unwind(AssertUnwindSafe(body)).unwrap_or(PANICKED)
+pub fn guard(body: impl FnOnce() -> Reply) -> i32 {
+    let answer = catch_unwind(AssertUnwindSafe(body)).unwrap_or(Err(PANICKED));
+    answer.unwrap_or_else(|code| code)
 }
 
-/// The caller's bytes for the length of one call. An empty array arrives as a null pointer.
+/// An errno as an export answers it.
+pub fn negated(errno: Errno) -> i32 {
+    -errno.raw_os_error()
+}
+
+/// JavaScript's bytes for the length of one call. An empty array arrives as a null pointer.
 ///
 /// # Safety
 /// `ptr` is null or points to `len` bytes that stay readable and unchanged for `'a`.
@@ -36,7 +49,16 @@ pub unsafe fn bytes<'a>(ptr: *const u8, len: u32) -> &'a [u8] {
     unsafe { std::slice::from_raw_parts(ptr, len as usize) }
 }
 
-/// The caller's buffer for the length of one call.
+/// JavaScript's bytes as a path of its own.
+///
+/// # Safety
+/// As [`bytes`].
+pub unsafe fn path_of(ptr: *const u8, len: u32) -> PathBuf {
+    // SAFETY: bytes demands what this function does.
+    PathBuf::from(OsStr::from_bytes(unsafe { bytes(ptr, len) }))
+}
+
+/// JavaScript's buffer for the length of one call.
 ///
 /// # Safety
 /// `ptr` is null or points to `len` bytes that are writable and used by nobody else for `'a`.
@@ -49,7 +71,7 @@ pub unsafe fn bytes_mut<'a>(ptr: *mut u8, len: u32) -> &'a mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(ptr, len as usize) }
 }
 
-/// A buffer that the caller lends until an operation completes: it is filled or emptied by another
+/// A buffer that JavaScript lends until an operation completes: it is filled or emptied by another
 /// thread, so that its bytes cross the border only once.
 ///
 /// Invariant: from its making until it is dropped nobody else touches the bytes.
@@ -79,7 +101,7 @@ impl Lent {
             return &[];
         }
         // SAFETY: from_raw_parts demands a non-null pointer to `len` initialised bytes that nobody
-        // writes meanwhile: `new` demands that of its caller.
+        // writes meanwhile: `new` demands the same.
         unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
     }
 
@@ -89,7 +111,7 @@ impl Lent {
             return &mut [];
         }
         // SAFETY: from_raw_parts_mut demands a non-null pointer to `len` initialised bytes that are
-        // exclusively ours: `new` demands that of its caller, and `&mut self` makes it one borrow.
+        // exclusively ours: `new` demands the same, and `&mut self` makes it one borrow.
         unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
     }
 }
@@ -101,6 +123,6 @@ mod tests {
     #[test]
     fn a_panic_stops_at_the_border() {
         assert_eq!(guard(|| panic!("a test of panics")), PANICKED);
-        assert_eq!(guard(|| 7), 7);
+        assert_eq!(guard(|| Ok(7)), 7);
     }
 }

@@ -1,11 +1,11 @@
 //! This process's own connections.
 #![allow(unsafe_code)]
 
-use super::with_core;
-use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut};
+use super::{known, with_core};
+use crate::abi::{BAD_LAYOUT, bytes, bytes_mut};
 use crate::connections::{Ends, Facts};
 
-/// Size of [`Facts`] in the caller's buffer, in bytes.
+/// Size of [`Facts`] in a buffer, in bytes.
 const FACTS_BYTES: usize = 24;
 
 /// Watches the connection with these ends: the other one's address as text and its port, and the port of
@@ -20,14 +20,12 @@ pub unsafe extern "C" fn guestd_connection_watch(
     port: u32,
     local_port: u32,
 ) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
+    // SAFETY: bytes demands what this function does.
     let host = unsafe { bytes(host, host_len) };
     with_core(|core| {
-        let Some(ends) = Ends::new(host, port, local_port) else {
-            return BAD_LAYOUT;
-        };
-        let watched = core.connections.watch(ends);
-        watched.map_or(-libc::EAGAIN, |id| id as i32)
+        let ends = Ends::new(host, port, local_port).ok_or(BAD_LAYOUT)?;
+        let id = core.connections.watch(ends).map_err(|_| -libc::EAGAIN)?;
+        Ok(id as i32)
     })
 }
 
@@ -38,16 +36,15 @@ pub unsafe extern "C" fn guestd_connection_watch(
 /// `out` is null or points to `len` bytes that are this call's alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_connection_facts(id: u32, out: *mut u8, len: u32) -> i32 {
-    // SAFETY: bytes_mut demands what this function demands of its caller.
+    // SAFETY: bytes_mut demands what this function does.
     let out = unsafe { bytes_mut(out, len) };
     with_core(|core| {
-        let Some(out) = out.first_chunk_mut::<FACTS_BYTES>() else {
-            return BAD_LAYOUT;
-        };
-        core.connections.facts(id).map_or(0, |facts| {
-            *out = encoded(&facts);
-            1
-        })
+        let out = out.first_chunk_mut().ok_or(BAD_LAYOUT)?;
+        let facts = core.connections.facts(id);
+        if let Some(facts) = &facts {
+            *out = encoded(facts);
+        }
+        Ok(i32::from(facts.is_some()))
     })
 }
 
@@ -69,13 +66,7 @@ fn encoded(facts: &Facts) -> [u8; FACTS_BYTES] {
 /// Ends a connection, with a reset if `reset` is not 0; `UNKNOWN` where it was not found or is gone.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_connection_end(id: u32, reset: u32) -> i32 {
-    with_core(|core| {
-        if core.connections.end(id, reset != 0) {
-            0
-        } else {
-            UNKNOWN
-        }
-    })
+    with_core(|core| known(core.connections.end(id, reset != 0)))
 }
 
 /// Watches a connection no more.
@@ -83,6 +74,6 @@ pub extern "C" fn guestd_connection_end(id: u32, reset: u32) -> i32 {
 pub extern "C" fn guestd_connection_forget(id: u32) -> i32 {
     with_core(|core| {
         core.connections.forget(id);
-        0
+        Ok(0)
     })
 }

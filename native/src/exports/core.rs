@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{CORE, send, with_core};
-use crate::abi::{ABI_VERSION, BAD_LAYOUT, bytes, bytes_mut, guard};
+use crate::abi::{ABI_VERSION, BAD_LAYOUT, NOT_OPEN, bytes, bytes_mut, guard};
 use crate::clock::span_ns;
 use crate::core::{Core, Settings};
 use crate::process::context::{Command, Spans};
@@ -34,16 +34,14 @@ pub unsafe extern "C" fn guestd_open(
     spool: *const u8,
     spool_len: u32,
 ) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
+    // SAFETY: bytes demands what this function does.
     let spool = unsafe { bytes(spool, spool_len) };
     let span = |secs| span_ns(secs).unwrap_or(NEVER_NS);
     guard(|| {
-        let Ok(spool) = std::str::from_utf8(spool) else {
-            return BAD_LAYOUT;
-        };
+        let spool = std::str::from_utf8(spool).map_err(|_| BAD_LAYOUT)?;
         let mut slot = CORE.write().unwrap_or_else(PoisonError::into_inner);
         if slot.is_some() {
-            return -libc::EBUSY;
+            return Err(-libc::EBUSY);
         }
         let settings = Settings {
             sizes: Sizes {
@@ -58,11 +56,9 @@ pub unsafe extern "C" fn guestd_open(
             },
             spool,
         };
-        match Core::open(settings) {
-            Ok(core) => *slot = Some(Arc::new(core)),
-            Err(error) => return -error.raw_os_error().unwrap_or(libc::EAGAIN),
-        }
-        0
+        let errno = |error: std::io::Error| -error.raw_os_error().unwrap_or(libc::EAGAIN);
+        *slot = Some(Arc::new(Core::open(settings).map_err(errno)?));
+        Ok(0)
     })
 }
 
@@ -71,10 +67,8 @@ pub unsafe extern "C" fn guestd_open(
 pub extern "C" fn guestd_close() -> i32 {
     guard(|| {
         let core = CORE.write().unwrap_or_else(PoisonError::into_inner).take();
-        core.map_or(crate::abi::NOT_OPEN, |core| {
-            core.close();
-            0
-        })
+        core.ok_or(NOT_OPEN)?.close();
+        Ok(0)
     })
 }
 
@@ -84,9 +78,9 @@ pub extern "C" fn guestd_close() -> i32 {
 /// `out` points to `len` bytes that nobody else uses until this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_wait(out: *mut u8, len: u32) -> i32 {
-    // SAFETY: bytes_mut demands what this function demands of its caller.
+    // SAFETY: bytes_mut demands what this function does.
     let out = unsafe { bytes_mut(out, len) };
-    with_core(|core| core.wake.wait(out).map_or(-1, |count| count as i32))
+    with_core(|core| Ok(core.wake.wait(out).ok_or(-1)? as i32))
 }
 
 /// The guest is about to be frozen: from now on a forward jump of the wall clock counts against
@@ -102,7 +96,7 @@ pub extern "C" fn guestd_resumed() -> i32 {
     send(Command::Resumed)
 }
 
-/// Never hold back a pipe again: the daemon is ending.
+/// Never pause a pipe again: the daemon is ending.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_drain() -> i32 {
     send(Command::Drain)
@@ -139,6 +133,6 @@ mod tests {
         assert_eq!(open(), 0);
         assert_eq!(open(), -libc::EBUSY);
         assert_eq!(guestd_close(), 0);
-        assert_eq!(guestd_close(), crate::abi::NOT_OPEN);
+        assert_eq!(guestd_close(), NOT_OPEN);
     }
 }

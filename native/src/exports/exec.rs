@@ -2,13 +2,13 @@
 #![allow(unsafe_code)]
 
 use super::{send, with_core};
-use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut, guard};
+use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut, guard, negated};
 use crate::process::context::Command;
 use crate::process::exec::{Exit, decode_request};
 use crate::process::log::Stream;
 use crate::process::supervisor;
 
-/// Size of the facts in the caller's buffer, in bytes.
+/// Size of the facts in a buffer, in bytes.
 const FACTS_SIZE: usize = 56;
 
 /// Starts a child from a request blob. Returns the exec's handle; completes `token` with 0 and the
@@ -18,13 +18,11 @@ const FACTS_SIZE: usize = 56;
 /// `blob` is null or points to `len` bytes that stay unchanged until this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_exec_start(blob: *const u8, len: u32, token: u32) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
+    // SAFETY: bytes demands what this function does.
     let blob = unsafe { bytes(blob, len) };
     with_core(|core| {
-        let Some(request) = decode_request(blob) else {
-            return BAD_LAYOUT;
-        };
-        core.start(request, token) as i32
+        let request = decode_request(blob).ok_or(BAD_LAYOUT)?;
+        Ok(core.start(request, token) as i32)
     })
 }
 
@@ -36,15 +34,11 @@ pub unsafe extern "C" fn guestd_exec_start(blob: *const u8, len: u32, token: u32
 /// `out` points to `len` bytes that nobody else uses until this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_exec_facts(exec: u32, out: *mut u8, len: u32) -> i32 {
-    // SAFETY: bytes_mut demands what this function demands of its caller.
+    // SAFETY: bytes_mut demands what this function does.
     let out = unsafe { bytes_mut(out, len) };
     with_core(|core| {
-        let Some(exec) = core.table.get(exec) else {
-            return UNKNOWN;
-        };
-        if out.len() < FACTS_SIZE {
-            return BAD_LAYOUT;
-        }
+        let exec = core.table.get(exec).ok_or(UNKNOWN)?;
+        let out = out.get_mut(..FACTS_SIZE).ok_or(BAD_LAYOUT)?;
         let facts = exec.facts();
         let flags = u32::from(facts.exit.is_some())
             | u32::from(facts.published) << 1
@@ -56,10 +50,8 @@ pub unsafe extern "C" fn guestd_exec_facts(exec: u32, out: *mut u8, len: u32) ->
             Some(Exit::Code(number) | Exit::Signal(number)) => number,
             None => 0,
         };
-        for (slot, word) in out
-            .chunks_exact_mut(4)
-            .zip([flags, status as u32, exec.pid as u32, 0])
-        {
+        let words = [flags, status as u32, exec.pid as u32, 0];
+        for (slot, word) in out.chunks_exact_mut(4).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
         }
         let words = [
@@ -71,7 +63,7 @@ pub unsafe extern "C" fn guestd_exec_facts(exec: u32, out: *mut u8, len: u32) ->
         for (slot, word) in out[16..].chunks_exact_mut(8).zip(words) {
             slot.copy_from_slice(&word.to_le_bytes());
         }
-        0
+        Ok(0)
     })
 }
 
@@ -88,25 +80,14 @@ pub unsafe extern "C" fn guestd_exec_output(
     out: *mut u8,
     len: u32,
 ) -> i32 {
-    // SAFETY: bytes_mut demands what this function demands of its caller.
+    // SAFETY: bytes_mut demands what this function does.
     let out = unsafe { bytes_mut(out, len) };
     with_core(|core| {
-        let Some(exec) = core.table.get(exec) else {
-            return UNKNOWN;
-        };
-        let stream = if stream == 0 {
-            Stream::Stdout
-        } else {
-            Stream::Stderr
-        };
-        match exec
-            .facts()
-            .log
-            .read_captured(stream, u64::from(offset), out)
-        {
-            Ok(count) => count as i32,
-            Err(errno) => -errno.raw_os_error(),
-        }
+        let exec = core.table.get(exec).ok_or(UNKNOWN)?;
+        let stream = [Stream::Stdout, Stream::Stderr][usize::from(stream != 0)];
+        let log = &exec.facts().log;
+        let read = log.read_captured(stream, u64::from(offset), out);
+        Ok(read.map_err(negated)? as i32)
     })
 }
 
@@ -114,11 +95,8 @@ pub unsafe extern "C" fn guestd_exec_output(
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_exec_release(exec: u32) -> i32 {
     with_core(|core| {
-        let Some(exec) = core.table.get(exec) else {
-            return UNKNOWN;
-        };
-        exec.facts().log.release();
-        0
+        core.table.get(exec).ok_or(UNKNOWN)?.facts().log.release();
+        Ok(0)
     })
 }
 
@@ -126,11 +104,9 @@ pub extern "C" fn guestd_exec_release(exec: u32) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_exec_collect(exec: u32) -> i32 {
     with_core(|core| {
-        if core.table.remove(exec).is_none() {
-            return UNKNOWN;
-        }
+        core.table.remove(exec).ok_or(UNKNOWN)?;
         core.send(Command::Collect { exec });
-        0
+        Ok(0)
     })
 }
 
@@ -154,7 +130,7 @@ pub unsafe extern "C" fn guestd_exec_stdin(
     eof: u32,
     token: u32,
 ) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
+    // SAFETY: bytes demands what this function does.
     let data = unsafe { bytes(data, len) }.to_vec();
     send(Command::Stdin {
         exec,
@@ -167,5 +143,5 @@ pub unsafe extern "C" fn guestd_exec_stdin(
 /// Reaps orphans; call it on the main thread. Returns their number.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_reap_orphans() -> i32 {
-    guard(supervisor::reap_orphans)
+    guard(|| Ok(supervisor::reap_orphans()))
 }

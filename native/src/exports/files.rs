@@ -2,12 +2,8 @@
 //! gives; its status is an errno or one of the codes in `file::failure`.
 #![allow(unsafe_code)]
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
-
-use super::with_core;
-use crate::abi::{Lent, UNKNOWN, bytes, bytes_mut};
+use super::{known, with_core};
+use crate::abi::{Lent, UNKNOWN, bytes_mut, path_of};
 use crate::file::reserve::Reserve;
 use crate::tar::Limits;
 
@@ -24,9 +20,9 @@ pub unsafe extern "C" fn guestd_file_open(
     last: u64,
     token: u32,
 ) -> i32 {
-    // SAFETY: path_of demands what this function demands of its caller.
+    // SAFETY: path_of demands what this function does.
     let path = unsafe { path_of(path, path_len) };
-    with_core(|core| core.transfers.read_file(path, (first, last), token) as i32)
+    with_core(|core| Ok(core.transfers.read_file(path, (first, last), token) as i32))
 }
 
 /// Measures a directory and begins to pack it. Returns a handle; completes `token` when it was measured.
@@ -41,12 +37,10 @@ pub unsafe extern "C" fn guestd_tree_open(
     bytes: u64,
     token: u32,
 ) -> i32 {
-    // SAFETY: path_of demands what this function demands of its caller.
+    // SAFETY: path_of demands what this function does.
     let path = unsafe { path_of(path, path_len) };
-    with_core(|core| {
-        core.transfers
-            .read_tree(path, Limits { members, bytes }, token) as i32
-    })
+    let limits = Limits { members, bytes };
+    with_core(|core| Ok(core.transfers.read_tree(path, limits, token) as i32))
 }
 
 /// Begins to write a file, with `mode` unless that is negative, unless the space available falls below `reserve` bytes. The
@@ -66,10 +60,13 @@ pub unsafe extern "C" fn guestd_upload_file(
     spool_len: u32,
     token: u32,
 ) -> i32 {
-    // SAFETY: path_of demands what this function demands of its caller.
+    // SAFETY: path_of demands what this function does.
     let (path, spool) = unsafe { (path_of(path, path_len), path_of(spool, spool_len)) };
     let (mode, reserve) = (u32::try_from(mode).ok(), Reserve::new(reserve));
-    with_core(|core| core.transfers.write_file(path, mode, reserve, spool, token) as i32)
+    with_core(|core| {
+        let transfers = &core.transfers;
+        Ok(transfers.write_file(path, mode, reserve, spool, token) as i32)
+    })
 }
 
 /// Begins to spool an archive for the directory `root`, as [`guestd_upload_file`].
@@ -85,10 +82,10 @@ pub unsafe extern "C" fn guestd_upload_tree(
     spool_len: u32,
     token: u32,
 ) -> i32 {
-    // SAFETY: path_of demands what this function demands of its caller.
+    // SAFETY: path_of demands what this function does.
     let (root, spool) = unsafe { (path_of(root, root_len), path_of(spool, spool_len)) };
     let reserve = Reserve::new(reserve);
-    with_core(|core| core.transfers.write_tree(root, reserve, spool, token) as i32)
+    with_core(|core| Ok(core.transfers.write_tree(root, reserve, spool, token) as i32))
 }
 
 /// Has a download fill a buffer, or an upload take what is in it. Completes `token` with the bytes when the buffer is not
@@ -103,7 +100,7 @@ pub unsafe extern "C" fn guestd_transfer_carry(
     len: u32,
     token: u32,
 ) -> i32 {
-    // SAFETY: Lent::new demands what this function demands of its caller.
+    // SAFETY: Lent::new demands what this function does.
     let data = unsafe { Lent::new(data, len) };
     with_core(|core| known(core.transfers.carry(handle, data, token)))
 }
@@ -129,25 +126,12 @@ pub extern "C" fn guestd_transfer_close(handle: u32, token: u32) -> i32 {
 /// `out` points to `len` bytes that nobody else uses until this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_failure_take(token: u32, out: *mut u8, len: u32) -> i32 {
-    // SAFETY: bytes_mut demands what this function demands of its caller.
+    // SAFETY: bytes_mut demands what this function does.
     let out = unsafe { bytes_mut(out, len) };
     with_core(|core| {
-        let Some(text) = core.transfers.take_text(token) else {
-            return UNKNOWN;
-        };
+        let text = core.transfers.take_text(token).ok_or(UNKNOWN)?;
         let length = text.len().min(out.len());
         out[..length].copy_from_slice(&text.as_bytes()[..length]);
-        length as i32
+        Ok(length as i32)
     })
-}
-
-fn known(known: bool) -> i32 {
-    if known { 0 } else { UNKNOWN }
-}
-
-/// # Safety
-/// `ptr` is null or points to `len` bytes that stay unchanged until this returns.
-unsafe fn path_of(ptr: *const u8, len: u32) -> PathBuf {
-    // SAFETY: bytes demands what this function demands of its caller.
-    PathBuf::from(OsStr::from_bytes(unsafe { bytes(ptr, len) }))
 }

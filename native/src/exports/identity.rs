@@ -1,15 +1,12 @@
 //! Who this guest is: the keys of the tunnels' handshake, and the repair of what its clones share.
 #![allow(unsafe_code)]
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use zeroize::Zeroizing;
 
 use super::with_core;
-use crate::abi::{BAD_LAYOUT, bytes};
+use crate::abi::{BAD_LAYOUT, bytes, path_of};
 use crate::identity;
 use crate::noise::handshake::Keys;
 
@@ -24,14 +21,12 @@ pub unsafe extern "C" fn guestd_identity_install(
     client: *const u8,
     client_len: u32,
 ) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
+    // SAFETY: bytes demands what this function does.
     let (secret, client) = unsafe { (bytes(secret, secret_len), bytes(client, client_len)) };
     with_core(|core| {
-        let Some(keys) = Keys::new(secret, client) else {
-            return BAD_LAYOUT;
-        };
-        core.noise.install(keys);
-        0
+        core.noise
+            .install(Keys::new(secret, client).ok_or(BAD_LAYOUT)?);
+        Ok(0)
     })
 }
 
@@ -49,9 +44,8 @@ pub unsafe extern "C" fn guestd_identity_repair(
     secret_len: u32,
     token: u32,
 ) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
-    let (root, secret) = unsafe { (bytes(root, root_len), bytes(secret, secret_len)) };
-    let root = PathBuf::from(OsStr::from_bytes(root));
+    // SAFETY: path_of and bytes demand what this function does.
+    let (root, secret) = unsafe { (path_of(root, root_len), bytes(secret, secret_len)) };
     let secret = Zeroizing::new(secret.to_vec());
     with_core(|core| {
         let wake = Arc::clone(&core.wake);
@@ -61,6 +55,7 @@ pub unsafe extern "C" fn guestd_identity_repair(
             drop(secret);
             wake.complete(token, 0, identity::pack(&outcomes));
         };
-        core.jobs.run(job).map_or(-libc::EAGAIN, |()| 0)
+        core.jobs.run(job).map_err(|_| -libc::EAGAIN)?;
+        Ok(0)
     })
 }

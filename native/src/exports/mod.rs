@@ -1,6 +1,6 @@
 //! Every `extern "C"` function. A file a family; each function borrows, asks, and encodes.
 //!
-//! Results: 0 or a count or a handle, an errno negated, or one of the codes in `abi`.
+//! What they answer: see [`Reply`].
 
 mod connections;
 mod core;
@@ -13,26 +13,30 @@ mod system;
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-use crate::abi::{NOT_OPEN, guard};
+use crate::abi::{NOT_OPEN, Reply, UNKNOWN, guard};
 use crate::core::Core;
 use crate::process::context::Command;
 
 /// The opened core. One a process: it owns what a process has one of (SIGCHLD, orphans).
 static CORE: RwLock<Option<Arc<Core>>> = RwLock::new(None);
 
-fn opened() -> Option<Arc<Core>> {
-    CORE.read().unwrap_or_else(PoisonError::into_inner).clone()
-}
-
 /// Runs an export's body with the opened core.
-fn with_core(body: impl FnOnce(&Arc<Core>) -> i32) -> i32 {
-    guard(|| opened().map_or(NOT_OPEN, |core| body(&core)))
+fn with_core(body: impl FnOnce(&Arc<Core>) -> Reply) -> i32 {
+    guard(|| {
+        let core = CORE.read().unwrap_or_else(PoisonError::into_inner).clone();
+        body(&core.ok_or(NOT_OPEN)?)
+    })
 }
 
 /// Sends the supervisor a command.
 fn send(command: Command) -> i32 {
     with_core(|core| {
         core.send(command);
-        0
+        Ok(0)
     })
+}
+
+/// Whether a handle named something.
+fn known(known: bool) -> Reply {
+    if known { Ok(0) } else { Err(UNKNOWN) }
 }

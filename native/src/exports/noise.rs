@@ -3,6 +3,7 @@
 
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut};
+use crate::noise::handshake::Session;
 
 /// The client must send the confirmation first.
 const MUST_CONFIRM: u8 = 1;
@@ -22,25 +23,21 @@ pub unsafe extern "C" fn guestd_noise_accept(
     out: *mut u8,
     out_len: u32,
 ) -> i32 {
-    // SAFETY: bytes and bytes_mut demand what this function demands of its caller.
+    // SAFETY: bytes and bytes_mut demand what this function does.
     let (first, out) = unsafe { (bytes(first, first_len), bytes_mut(out, out_len)) };
     with_core(|core| {
-        let Ok(port) = u16::try_from(port) else {
-            return BAD_LAYOUT;
-        };
-        let Ok(opened) = core.noise.open(port, first) else {
-            return -libc::EPERM;
-        };
+        let port = u16::try_from(port).map_err(|_| BAD_LAYOUT)?;
+        let opened = core.noise.open(port, first).map_err(|_| -libc::EPERM)?;
         let mut flags = 0;
         flags |= if opened.must_confirm { MUST_CONFIRM } else { 0 };
         flags |= if opened.ends { ENDS } else { 0 };
         let written = [&opened.id.to_le_bytes()[..], &[flags], &opened.answer].concat();
         let Some(out) = out.get_mut(..written.len()) else {
             core.noise.close(opened.id);
-            return BAD_LAYOUT;
+            return Err(BAD_LAYOUT);
         };
         out.copy_from_slice(&written);
-        written.len() as i32
+        Ok(written.len() as i32)
     })
 }
 
@@ -50,11 +47,11 @@ pub unsafe extern "C" fn guestd_noise_accept(
 /// `message` is null or points to `len` bytes that stay unchanged until this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_noise_confirms(id: u32, message: *const u8, len: u32) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
+    // SAFETY: bytes demands what this function does.
     let message = unsafe { bytes(message, len) };
     with_core(|core| {
         let confirms = core.noise.with(id, |session| session.confirms(message));
-        confirms.map_or(UNKNOWN, i32::from)
+        confirms.map(i32::from).ok_or(UNKNOWN)
     })
 }
 
@@ -70,13 +67,12 @@ pub unsafe extern "C" fn guestd_noise_seal(
     out: *mut u8,
     out_len: u32,
 ) -> i32 {
-    // SAFETY: bytes and bytes_mut demand what this function demands of its caller.
+    // SAFETY: bytes and bytes_mut demand what this function does.
     let (plain, out) = unsafe { (bytes(plain, len), bytes_mut(out, out_len)) };
     with_core(|core| {
         let sealed = core.noise.with(id, |session| session.seal(plain, out));
-        sealed.map_or(UNKNOWN, |sealed| {
-            sealed.map_or(-libc::EMSGSIZE, |length| length as i32)
-        })
+        let length = sealed.ok_or(UNKNOWN)?.map_err(|_| -libc::EMSGSIZE)?;
+        Ok(length as i32)
     })
 }
 
@@ -86,15 +82,12 @@ pub unsafe extern "C" fn guestd_noise_seal(
 /// `message` is null or points to `len` bytes that are this call's alone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_noise_open(id: u32, message: *mut u8, len: u32) -> i32 {
-    // SAFETY: bytes_mut demands what this function demands of its caller.
+    // SAFETY: bytes_mut demands what this function does.
     let message = unsafe { bytes_mut(message, len) };
     with_core(|core| {
-        let opened = core
-            .noise
-            .with(id, |session| session.open_in_place(message));
-        opened.map_or(UNKNOWN, |opened| {
-            opened.map_or(-libc::EBADMSG, |length| length as i32)
-        })
+        let open = |session: &mut Session| session.open_in_place(message);
+        let opened = core.noise.with(id, open).ok_or(UNKNOWN)?;
+        Ok(opened.map_err(|_| -libc::EBADMSG)? as i32)
     })
 }
 
@@ -103,6 +96,6 @@ pub unsafe extern "C" fn guestd_noise_open(id: u32, message: *mut u8, len: u32) 
 pub extern "C" fn guestd_noise_close(id: u32) -> i32 {
     with_core(|core| {
         core.noise.close(id);
-        0
+        Ok(0)
     })
 }

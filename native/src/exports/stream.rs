@@ -12,10 +12,8 @@ const HEAD: usize = 24;
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_stream_open(exec: u32, offset: u64) -> i32 {
     with_core(|core| {
-        let Some(exec) = core.table.get(exec) else {
-            return UNKNOWN;
-        };
-        core.attach(&exec, offset) as i32
+        let exec = core.table.get(exec).ok_or(UNKNOWN)?;
+        Ok(core.attach(&exec, offset) as i32)
     })
 }
 
@@ -27,11 +25,11 @@ pub extern "C" fn guestd_stream_open(exec: u32, offset: u64) -> i32 {
 /// `out` points to `len` bytes that nobody else uses until this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_stream_next(stream: u32, out: *mut u8, len: u32) -> i32 {
-    // SAFETY: bytes_mut demands what this function demands of its caller.
+    // SAFETY: bytes_mut demands what this function does.
     let out = unsafe { bytes_mut(out, len) };
     with_core(|core| {
         let used = core.read(stream, |log| fill(log, stream, out));
-        used.map_or(UNKNOWN, |used| used as i32)
+        Ok(used.ok_or(UNKNOWN)? as i32)
     })
 }
 
@@ -67,6 +65,6 @@ fn fill(log: &mut Log, reader: u32, out: &mut [u8]) -> usize {
 pub extern "C" fn guestd_stream_close(stream: u32) -> i32 {
     with_core(|core| {
         core.detach(stream);
-        0
+        Ok(0)
     })
 }

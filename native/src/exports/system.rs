@@ -1,13 +1,12 @@
 //! The process table, free space, power.
 #![allow(unsafe_code)]
 
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
+use rustix::system::{RebootCommand, reboot};
+
 use super::with_core;
-use crate::abi::{Lent, bytes, guard};
+use crate::abi::{Lent, bytes, guard, memory, negated, path_of};
 use crate::{disk, self_protection, stderr};
 
 /// Lists the live members of every exec's group into `out`: pairs of u32, exec and pid. Completes
@@ -18,11 +17,11 @@ use crate::{disk, self_protection, stderr};
 /// completed.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_members(out: *mut u8, len: u32, token: u32) -> i32 {
-    // SAFETY: Lent::new demands what this function demands of its caller.
+    // SAFETY: Lent::new demands what this function does.
     let out = unsafe { Lent::new(out, len) };
     with_core(|core| {
         core.list_members(out, token);
-        0
+        Ok(0)
     })
 }
 
@@ -33,15 +32,16 @@ pub unsafe extern "C" fn guestd_members(out: *mut u8, len: u32, token: u32) -> i
 /// `path` is null or points to `len` bytes that stay unchanged until this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token: u32) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
-    let path = PathBuf::from(OsStr::from_bytes(unsafe { bytes(path, len) }));
+    // SAFETY: path_of demands what this function does.
+    let path = unsafe { path_of(path, len) };
     with_core(|core| {
         let wake = Arc::clone(&core.wake);
         let job = move || match disk::available_bytes(&path) {
             Ok(available) => wake.complete(token, 0, available.min(i64::MAX as u64) as i64),
             Err(errno) => wake.complete(token, errno.raw_os_error(), 0),
         };
-        core.jobs.run(job).map_or(-libc::EAGAIN, |()| 0)
+        core.jobs.run(job).map_err(|_| -libc::EAGAIN)?;
+        Ok(0)
     })
 }
 
@@ -52,37 +52,30 @@ pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token:
 /// `line` is null or points to `len` bytes that stay unchanged until this returns.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn guestd_log(line: *const u8, len: u32) -> i32 {
-    // SAFETY: bytes demands what this function demands of its caller.
+    // SAFETY: bytes demands what this function does.
     let line = unsafe { bytes(line, len) };
-    guard(|| match stderr::write_ready(line) {
-        Ok(count) => count as i32,
-        Err(errno) => -errno.raw_os_error(),
-    })
+    guard(|| Ok(stderr::write_ready(line).map_err(negated)? as i32))
 }
 
 /// Whether this process was started with `signal` ignored, as nohup does: 1 or 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_is_ignored(signal: i32) -> i32 {
-    guard(|| i32::from(self_protection::is_ignored(signal)))
+    guard(|| Ok(i32::from(self_protection::is_ignored(signal))))
 }
 
 /// Gives memory back that is not needed just now. Takes a few milliseconds.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_trim() -> i32 {
     guard(|| {
-        crate::abi::resident::trim();
-        0
+        memory::trim();
+        Ok(0)
     })
 }
 
 /// KiB of memory that no file backs; 0 where /proc does not tell.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_own_kib() -> i32 {
-    guard(|| {
-        crate::abi::resident::own_kib()
-            .try_into()
-            .unwrap_or(i32::MAX)
-    })
+    guard(|| Ok(memory::own_kib().try_into().unwrap_or(i32::MAX)))
 }
 
 /// Writes everything to disk and powers the guest off. Returns only when that failed.
@@ -90,9 +83,7 @@ pub extern "C" fn guestd_own_kib() -> i32 {
 pub extern "C" fn guestd_power_off() -> i32 {
     guard(|| {
         rustix::fs::sync();
-        match rustix::system::reboot(rustix::system::RebootCommand::PowerOff) {
-            Ok(()) => 0,
-            Err(errno) => -errno.raw_os_error(),
-        }
+        reboot(RebootCommand::PowerOff).map_err(negated)?;
+        Ok(0)
     })
 }

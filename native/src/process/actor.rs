@@ -18,11 +18,8 @@ const WATCH_AGAIN_NS: u64 = 100_000_000;
 /// when the linger deadline passes.
 pub struct Actor {
     exec: Arc<Exec>,
-    /// Its stdout and stderr.
     pub output: Output,
-    /// Its stdin.
     pub stdin: Stdin,
-    /// Its leader and its group.
     pub group: Group,
     reap: bool,
     timed_out: bool,
@@ -49,12 +46,10 @@ impl Actor {
         actor
     }
 
-    /// The group's number, which is also the leader's pid.
     pub fn pgid(&self) -> i32 {
         self.exec.pid
     }
 
-    /// Watches what is not watched yet.
     fn watch(&self, ctx: &mut Context) {
         let leader = self.group.watch(&ctx.poll);
         let (output, stdin) = (self.output.watch(&ctx.poll), self.stdin.watch(&ctx.poll));
@@ -99,13 +94,11 @@ impl Actor {
         }
     }
 
-    /// Reads its output on, if that is paused.
     pub fn resume(&mut self, ctx: &mut Context) {
         let resumed = self.output.resume(ctx);
         self.watch_later(resumed, ctx);
     }
 
-    /// A deadline passed.
     pub fn due(&mut self, timer: Timer, ctx: &mut Context) {
         match timer {
             Timer::Timeout => {
@@ -158,7 +151,7 @@ impl Actor {
     /// What follows from whatever has just happened. Afterwards, whether nothing is left to watch:
     /// the group is gone and all pipes are at their end.
     pub fn conclude(&mut self, ctx: &mut Context) -> bool {
-        if self.group.was_signalled() {
+        if self.group.signalled {
             // A writer that is blocked could not end.
             self.flow(ctx);
         }
@@ -172,7 +165,6 @@ impl Actor {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::OwnedFd;
     use std::path::Path;
     use std::process::{Command, Stdio};
 
@@ -183,35 +175,13 @@ mod tests {
     use crate::process::exec::Exit;
     use crate::process::log::{Log, Sizes};
     use crate::process::store::Store;
-    use crate::wake::Wake;
-
-    /// Handles what comes until the outcome is published.
-    fn run(actor: &mut Actor, ctx: &mut Context) {
-        let mut ready = Vec::new();
-        while !actor.exec.facts().published {
-            ctx.poll.wait(&mut ready).unwrap();
-            for (key, _) in ready.drain(..) {
-                match Key::unpack(key) {
-                    Key::Leader(_) => actor.leader_exited(ctx),
-                    Key::Output(_, stream) => actor.output.ready(stream, ctx),
-                    other => panic!("{other:?}"),
-                }
-                actor.conclude(ctx);
-            }
-        }
-    }
 
     #[test]
     fn what_the_kernel_refused_to_watch_is_watched_later() {
         let store = Store::new(1 << 20, Path::new("/nowhere"));
-        let far = u64::MAX / 2;
-        let spans = Spans {
-            linger_ns: far,
-            grace_ns: far,
-            stdin_ns: far,
-        };
-        let wake = Arc::new(Wake::default());
-        let mut ctx = Context::new(wake, Arc::clone(&store), spans).unwrap();
+        // No deadline passes here, for nobody looks at them.
+        let spans = Spans::default();
+        let mut ctx = Context::new(Arc::default(), Arc::clone(&store), spans).unwrap();
         let mut child = Command::new("/bin/sh")
             .args(["-c", "read go; echo out; echo err >&2; exit 7"])
             .stdin(Stdio::piped())
@@ -220,20 +190,14 @@ mod tests {
             .spawn()
             .unwrap();
         let pid = child.id() as i32;
-        let pidfd = pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap();
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        let [capture, window, lag] = [1 << 10; 3];
-        let sizes = Sizes {
-            capture,
-            window,
-            lag,
-        };
-        let exec = Arc::new(Exec::new(1, pid, 0, Log::new(sizes, &store)));
+        let log = Log::new(Sizes::default(), &store);
+        let exec = Arc::new(Exec::new(1, pid, 0, log));
         let spawned = Spawned {
             exec: Arc::clone(&exec),
-            pidfd,
+            pidfd: pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty()).unwrap(),
             output: [out.into(), err.into()],
-            stdin: child.stdin.take().map(OwnedFd::from),
+            stdin: child.stdin.take().map(Into::into),
             reap: false,
             timeout_secs: None,
         };
@@ -243,7 +207,18 @@ mod tests {
         ctx.poll.refuses.set(false);
         actor.stdin.write(b"go\n".to_vec(), true, 1, &mut ctx);
         actor.due(Timer::Watch, &mut ctx);
-        run(&mut actor, &mut ctx);
+        let mut ready = Vec::new();
+        while !exec.facts().published {
+            ctx.poll.wait(&mut ready).unwrap();
+            for (key, _) in ready.drain(..) {
+                match Key::unpack(key) {
+                    Key::Leader(_) => actor.leader_exited(&mut ctx),
+                    Key::Output(_, stream) => actor.output.ready(stream, &mut ctx),
+                    other => panic!("{other:?}"),
+                }
+                actor.conclude(&mut ctx);
+            }
+        }
         assert_eq!(exec.facts().exit, Some(Exit::Code(7)));
         assert_eq!(exec.facts().log.total(), 8);
         child.wait().unwrap();

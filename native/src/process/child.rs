@@ -17,45 +17,27 @@ use crate::self_protection::Original;
 
 /// The step at which a start failed.
 #[repr(i64)]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 pub enum Step {
-    /// Making the pipes.
     Pipes = 1,
-    /// The clone itself.
     Clone = 2,
-    /// A session of its own.
     Session = 3,
     /// Descriptors 0, 1 and 2, and no other.
     Descriptors = 4,
     /// Dropping supplementary groups.
     Groups = 5,
-    /// Becoming the group.
     Group = 6,
-    /// Becoming the user.
     User = 7,
-    /// The working directory.
     Directory = 8,
     /// Finding and starting the program.
     Program = 9,
 }
 
-/// A start that failed; nothing of it is left.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpawnFailure {
-    /// Where.
-    pub step: Step,
-    /// The kernel's errno.
-    pub errno: i32,
-}
+/// A start that failed at this step with this errno; nothing of it is left.
+pub type SpawnFailure = (Step, i32);
 
-/// A started child: its pid and the pidfd that came with it.
-#[derive(Debug)]
-pub struct Child {
-    /// Process id, which is also its session's and group's.
-    pub pid: i32,
-    /// Refers to this very process whatever becomes of the number.
-    pub pidfd: OwnedFd,
-}
+/// The pid of a started child, which is also its session's and group's, and the pidfd that came with it.
+pub type Child = (i32, OwnedFd);
 
 /// The memory that a child runs on between its clone and its exec. It is reused: while a child is
 /// on it, the spawner's thread is suspended.
@@ -109,20 +91,17 @@ struct Plan {
     stdio: [RawFd; 3],
     oom_score: *const [u8],
     descriptors: Option<[u64; 2]>,
-    changed_signals: [bool; SIGNALS],
     failed: Option<SpawnFailure>,
 }
 
-const SIGNALS: usize = 65;
+/// The highest number of a signal.
+const LAST_SIGNAL: usize = 64;
 /// The kernel's own size of a signal set, in bytes.
 const SIGSET_BYTES: usize = 8;
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
-    strings
-        .iter()
-        .map(|text| text.as_ptr())
-        .chain([ptr::null()])
-        .collect()
+    let texts = strings.iter().map(|text| text.as_ptr());
+    texts.chain([ptr::null()]).collect()
 }
 
 /// The user and group to become. A daemon that is not root may not drop its groups, so it changes
@@ -152,10 +131,7 @@ pub fn clone_child(
     // The kernel takes this number for "unchanged": nobody who asks for it means that.
     for (id, step) in [(request.uid, Step::User), (request.gid, Step::Group)] {
         if id == Some(u32::MAX) {
-            return Err(SpawnFailure {
-                step,
-                errno: libc::EINVAL,
-            });
+            return Err((step, libc::EINVAL));
         }
     }
     let candidates = request.candidates();
@@ -170,7 +146,6 @@ pub fn clone_child(
         stdio: stdio.map(|fd| fd.as_raw_fd()),
         oom_score: original.oom_score.as_deref().unwrap_or_default(),
         descriptors: original.descriptors,
-        changed_signals: changed_signals(),
         failed: None,
     };
     let mut pidfd: c_int = -1;
@@ -196,10 +171,7 @@ pub fn clone_child(
         .unwrap_or(libc::EAGAIN);
     set_mask(old_mask);
     if pid < 0 {
-        return Err(SpawnFailure {
-            step: Step::Clone,
-            errno,
-        });
+        return Err((Step::Clone, errno));
     }
     // SAFETY: from_raw_fd demands an open descriptor that nobody else owns: the kernel made it for
     // this successful clone.
@@ -207,7 +179,7 @@ pub fn clone_child(
     // SAFETY: the read must see what the child wrote through the pointer: `plan` lives, and the
     // child is past its exec or dead. Volatile, because the compiler saw no write.
     match unsafe { ptr::read_volatile(&raw const (*plan_ptr).failed) } {
-        None => Ok(Child { pid, pidfd }),
+        None => Ok((pid, pidfd)),
         Some(failure) => {
             reap(&pidfd);
             Err(failure)
@@ -223,7 +195,7 @@ unsafe fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Result<
     let mut all = [0; 5];
     all[..N].copy_from_slice(&arguments);
     let [a, b, c, d, e] = all;
-    // SAFETY: the arguments are the caller's duty. __errno_location always gives the calling
+    // SAFETY: this function demands what the arguments must be. __errno_location always gives the calling
     // thread's own errno; in the child that is the suspended parent thread's, which looks at it
     // only after a failed clone.
     unsafe {
@@ -232,23 +204,6 @@ unsafe fn call<const N: usize>(number: c_long, arguments: [usize; N]) -> Result<
             result => Ok(result as usize),
         }
     }
-}
-
-/// A kernel sigaction: handler, flags, restorer, mask. All zeroes is the default action.
-type KernelAction = [u64; 4];
-
-/// Which signals are not at their default. Raw, because glibc hides two of them.
-fn changed_signals() -> [bool; SIGNALS] {
-    let mut changed = [false; SIGNALS];
-    for (number, slot) in changed.iter_mut().enumerate().skip(1) {
-        let mut old: KernelAction = [0; 4];
-        let arguments = [number, 0, old.as_mut_ptr() as usize, SIGSET_BYTES];
-        // SAFETY: rt_sigaction demands null or a valid action to set, and room for the old one:
-        // nothing is set, `old` is a local of the kernel's size.
-        let result = unsafe { call(libc::SYS_rt_sigaction, arguments) };
-        *slot = result.is_ok() && old[0] != libc::SIG_DFL as u64;
-    }
-    changed
 }
 
 /// Sets this thread's mask and returns the old one. Raw, because glibc keeps two signals back.
@@ -280,17 +235,17 @@ extern "C" fn child_main(plan: *mut c_void) -> c_int {
 /// Runs in a child that shares memory with its suspended parent, with every signal blocked and
 /// pointers in `plan` that stay valid.
 unsafe fn become_program(plan: &Plan) -> Result<(), SpawnFailure> {
-    let at = |step| move |errno| SpawnFailure { step, errno };
-    let default: KernelAction = [0; 4];
+    let at = |step| move |errno| (step, errno);
+    // A kernel sigaction: handler, flags, restorer, mask.
+    let default = [0u64; 4];
     // SAFETY: each system call below takes numbers, or pointers that the plan keeps valid as this
     // function demands; none of them touches memory of the parent beyond the plan.
     unsafe {
         call(libc::SYS_setsid, []).map_err(at(Step::Session))?;
-        for (number, changed) in plan.changed_signals.iter().enumerate() {
-            if *changed {
-                let arguments = [number, default.as_ptr() as usize, 0, SIGSET_BYTES];
-                let _ = call(libc::SYS_rt_sigaction, arguments);
-            }
+        // Raw, because glibc hides two of them. Two others cannot be set, nor need they be.
+        for number in 1..=LAST_SIGNAL {
+            let arguments = [number, default.as_ptr() as usize, 0, SIGSET_BYTES];
+            let _ = call(libc::SYS_rt_sigaction, arguments);
         }
         take_descriptors(plan.stdio).map_err(at(Step::Descriptors))?;
         set_oom_score(plan.oom_score);
@@ -311,7 +266,7 @@ unsafe fn become_program(plan: &Plan) -> Result<(), SpawnFailure> {
             call(libc::SYS_chdir, [plan.cwd as usize]).map_err(at(Step::Directory))?;
         }
         set_mask(0);
-        Err(at(Step::Program)(execute(plan)))
+        Err((Step::Program, execute(plan)))
     }
 }
 
@@ -347,7 +302,7 @@ unsafe fn set_oom_score(score: *const [u8]) {
     }
     let path = c"/proc/self/oom_score_adj".as_ptr() as usize;
     let (here, flags) = (libc::AT_FDCWD as usize, libc::O_WRONLY as usize);
-    // SAFETY: open gets a C string, write a buffer that the caller keeps valid, of its own length.
+    // SAFETY: open gets a C string, write a buffer that stays valid as demanded, of its own length.
     unsafe {
         if let Ok(fd) = call(libc::SYS_openat, [here, path, flags]) {
             let text = score.cast::<u8>() as usize;

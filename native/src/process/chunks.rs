@@ -21,33 +21,32 @@ impl Chunk {
     fn len(&self) -> usize {
         match self {
             Self::Memory(bytes) => bytes.len(),
-            Self::Stored(extent) => extent.len(),
+            Self::Stored(extent) => extent.length,
         }
     }
 }
 
-/// The bytes `[start, end)` of an offset space that begins at 0.
+/// The bytes `[start, end)` of an offset space that begins at 0. Others read the fields, and change none.
 ///
 /// Invariants:
 /// - byte `offset` is in chunk `(offset - origin) / CHUNK_BYTES`, and all chunks but the last are full;
 /// - the first `stored` chunks are in the store's file, the others in memory;
-/// - `claim` is for `held`, the capacity of the chunks in memory and of `spares`, which were dropped in
+/// - `claim` is for `memory`, the capacity of the chunks in memory and of `spares`, which were dropped in
 ///   front and will be the next ones behind: a window that moves on takes no new memory;
 /// - nothing is appended once `finished`, and there are no spares.
 pub struct Chunks {
     chunks: VecDeque<Chunk>,
     spares: Vec<Vec<u8>>,
     origin: u64,
-    start: u64,
-    end: u64,
+    pub start: u64,
+    pub end: u64,
     stored: usize,
-    held: usize,
+    pub memory: usize,
     claim: Claim,
     finished: bool,
 }
 
 impl Chunks {
-    /// No bytes yet.
     pub fn new(store: &Arc<Store>) -> Self {
         Self {
             chunks: VecDeque::new(),
@@ -56,28 +55,12 @@ impl Chunks {
             start: 0,
             end: 0,
             stored: 0,
-            held: 0,
+            memory: 0,
             claim: store.claim(),
             finished: false,
         }
     }
 
-    /// The oldest offset that can still be read.
-    pub fn start(&self) -> u64 {
-        self.start
-    }
-
-    /// One past the newest byte.
-    pub fn end(&self) -> u64 {
-        self.end
-    }
-
-    /// Bytes of memory held.
-    pub fn held(&self) -> usize {
-        self.held
-    }
-
-    /// Appends bytes.
     pub fn push(&mut self, mut bytes: &[u8]) {
         while !bytes.is_empty() {
             let filled = (self.end - self.origin) as usize % CHUNK_BYTES;
@@ -94,11 +77,11 @@ impl Chunks {
                 chunk.reserve_exact(target - filled);
             }
             chunk.extend_from_slice(&bytes[..taken]);
-            self.held += chunk.capacity() - before;
+            self.memory += chunk.capacity() - before;
             self.end += taken as u64;
             bytes = &bytes[taken..];
         }
-        self.claim.set(self.held);
+        self.claim.set(self.memory);
     }
 
     /// Forgets what lies before `offset`; beyond the end, what lies between will never be there.
@@ -109,7 +92,7 @@ impl Chunks {
             (self.origin, self.end) = (offset, offset);
         }
         self.start = self.start.max(offset);
-        self.claim.set(self.held);
+        self.claim.set(self.memory);
     }
 
     /// Nothing is appended any more.
@@ -121,8 +104,8 @@ impl Chunks {
     /// Gives the memory back that bytes to come would be put into.
     pub fn drop_spares(&mut self) {
         let spares = self.spares.drain(..);
-        self.held -= spares.map(|spare| spare.capacity()).sum::<usize>();
-        self.claim.set(self.held);
+        self.memory -= spares.map(|spare| spare.capacity()).sum::<usize>();
+        self.claim.set(self.memory);
     }
 
     /// Gives all memory and file space back; offsets stay.
@@ -138,7 +121,7 @@ impl Chunks {
                 bytes.clear();
                 self.spares.push(bytes);
             }
-            Some(Chunk::Memory(bytes)) => self.held -= bytes.capacity(),
+            Some(Chunk::Memory(bytes)) => self.memory -= bytes.capacity(),
             Some(Chunk::Stored(_)) => self.stored -= 1,
             None => return false,
         }
@@ -185,12 +168,12 @@ impl Chunks {
         let next = self.origin + (self.stored * CHUNK_BYTES) as u64;
         if let (true, Some(chunk)) = (offset == next, self.chunks.get_mut(self.stored))
             && let Chunk::Memory(bytes) = chunk
-            && bytes.len() == extent.len()
+            && bytes.len() == extent.length
         {
-            self.held -= bytes.capacity();
+            self.memory -= bytes.capacity();
             *chunk = Chunk::Stored(extent);
             self.stored += 1;
-            self.claim.set(self.held);
+            self.claim.set(self.memory);
         }
     }
 }
@@ -211,7 +194,7 @@ mod tests {
             .map(|i| (i / 251) as u8)
             .collect();
         bytes.chunks(701).for_each(|part| chunks.push(part));
-        assert_eq!(store.used(), chunks.held() as u64);
+        assert_eq!(store.used(), chunks.memory as u64);
         let mut scratch = Vec::new();
         let mut moves = |chunks: &mut Chunks| {
             while let Some(offset) = chunks.copy_movable(&mut scratch) {
@@ -219,10 +202,10 @@ mod tests {
             }
         };
         moves(&mut chunks);
-        assert!(chunks.held() > 0 && chunks.held() < CHUNK_BYTES);
+        assert!(chunks.memory > 0 && chunks.memory < CHUNK_BYTES);
         chunks.finish();
         moves(&mut chunks);
-        assert_eq!((chunks.held(), store.used()), (0, 0));
+        assert_eq!((chunks.memory, store.used()), (0, 0));
         let ranges = [
             (0, bytes.len()),
             (CHUNK_BYTES - 3, 7),
@@ -250,7 +233,7 @@ mod tests {
         chunks.clear();
         chunks.moved(offset, store.put(&scratch).unwrap());
         assert_eq!(store.wait().freed.len(), 1);
-        assert_eq!((chunks.start(), chunks.end(), store.used()), (3, 3, 0));
+        assert_eq!((chunks.start, chunks.end, store.used()), (3, 3, 0));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What every part of the supervisor works with, and how others reach it.
 
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
@@ -11,22 +11,18 @@ use super::log::Stream;
 use super::proc_scan::{ProcScan, Process};
 use super::store::Store;
 use crate::reactor::{Poll, Timers};
+use crate::sync::lock;
 use crate::wake::Wake;
 
 /// What became ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Key {
-    /// The mailbox.
+pub(super) enum Key {
     Mailbox,
-    /// The timerfd.
     Timers,
     /// Some child of the process ended.
     ChildExit,
-    /// The leader of an exec ended.
     Leader(u32),
-    /// An output pipe of an exec.
     Output(u32, Stream),
-    /// The stdin pipe of an exec.
     Stdin(u32),
     /// A watched member of an exec's group ended.
     Member(u32, i32),
@@ -47,7 +43,6 @@ impl Key {
         kind << 56 | (pid as u64) << 32 | u64::from(exec)
     }
 
-    /// What [`Key::pack`] made.
     pub fn unpack(packed: u64) -> Self {
         let (kind, pid, exec) = (
             packed >> 56,
@@ -69,7 +64,7 @@ impl Key {
 
 /// What becomes due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Timer {
+pub(super) enum Timer {
     /// The exec's wall-clock budget is spent.
     Timeout,
     /// The leader exited and its pipes are still open.
@@ -93,7 +88,7 @@ pub enum Timer {
 }
 
 /// Spans that the supervisor keeps, in nanoseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Spans {
     /// From the leader's exit until its outcome is published though pipes are open.
     pub linger_ns: u64,
@@ -104,10 +99,10 @@ pub struct Spans {
 }
 
 /// How much is read from a pipe at a time, in bytes.
-pub const READ_BYTES: usize = 256 << 10;
+pub(super) const READ_BYTES: usize = 256 << 10;
 
 /// What every actor works with.
-pub struct Context {
+pub(crate) struct Context {
     pub(super) poll: Poll,
     pub(super) timers: Timers<Timer>,
     pub(super) wake: Arc<Wake>,
@@ -122,7 +117,6 @@ pub struct Context {
 }
 
 impl Context {
-    /// A context in which nothing is watched yet.
     pub fn new(wake: Arc<Wake>, store: Arc<Store>, spans: Spans) -> Result<Self, Errno> {
         Ok(Self {
             poll: Poll::new()?,
@@ -186,27 +180,20 @@ pub enum Command {
 /// Commands from other threads to the supervisor.
 ///
 /// Invariant: the eventfd is readable whenever a command waits.
-pub struct Mailbox {
+pub(crate) struct Mailbox {
     commands: Mutex<Vec<Command>>,
-    eventfd: OwnedFd,
+    pub(super) eventfd: OwnedFd,
 }
 
 impl Mailbox {
-    /// An empty mailbox.
     pub fn new() -> Result<Self, Errno> {
         let eventfd = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         let commands = Mutex::default();
         Ok(Self { commands, eventfd })
     }
 
-    /// The descriptor that is readable when something was sent.
-    pub fn fd(&self) -> &OwnedFd {
-        &self.eventfd
-    }
-
-    /// Sends a command.
     pub fn send(&self, command: Command) {
-        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut commands = lock(&self.commands);
         commands.push(command);
         if commands.len() == 1 {
             // Cannot block: whoever takes the commands reads it first.
@@ -216,7 +203,7 @@ impl Mailbox {
 
     /// Takes all that waits, in the order in which it was sent.
     pub fn take(&self) -> Vec<Command> {
-        let mut commands = self.commands.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut commands = lock(&self.commands);
         let _ = rustix::io::read(&self.eventfd, &mut [0u8; 8]);
         std::mem::take(&mut *commands)
     }

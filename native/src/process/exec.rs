@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus, getpgid, waitid};
+use rustix::process::{Pid, WaitId, WaitIdOptions, getpgid, waitid};
 
 use super::log::Log;
+use crate::sync::lock;
 
 /// Everything the spawner needs to know.
 #[derive(Debug, Default, PartialEq)]
@@ -51,11 +52,7 @@ pub fn decode_request(blob: &[u8]) -> Option<Request> {
     }
     let argv = rest.strings(argc)?;
     let envp = rest.strings(envc)?;
-    let cwd = if flags & CWD != 0 {
-        Some(rest.string()?)
-    } else {
-        None
-    };
+    let cwd = rest.strings(u32::from(flags & CWD != 0))?.pop();
     rest.0.is_empty().then_some(Request {
         argv,
         envp,
@@ -75,21 +72,18 @@ impl Request {
         if name.is_empty() || name.contains(&b'/') {
             return vec![self.argv[0].clone()];
         }
-        let path = self
-            .envp
-            .iter()
-            .find_map(|pair| pair.as_bytes().strip_prefix(b"PATH="));
-        path.unwrap_or_default()
-            .split(|byte| *byte == b':')
-            .filter_map(|directory| {
-                let directory: &[u8] = if directory.is_empty() {
-                    b"."
-                } else {
-                    directory
-                };
-                CString::new([directory, b"/", name].concat()).ok()
-            })
-            .collect()
+        let mut variables = self.envp.iter().map(|pair| pair.as_bytes());
+        let path = variables.find_map(|pair| pair.strip_prefix(b"PATH="));
+        let directories = path.unwrap_or_default().split(|byte| *byte == b':');
+        let candidate = |directory: &[u8]| {
+            let directory = if directory.is_empty() {
+                b"."
+            } else {
+                directory
+            };
+            CString::new([directory, b"/", name].concat()).ok()
+        };
+        directories.filter_map(candidate).collect()
     }
 }
 
@@ -104,14 +98,14 @@ impl<'a> Rest<'a> {
     fn u32(&mut self) -> Option<u32> {
         Some(u32::from_le_bytes(self.take(4)?.try_into().ok()?))
     }
-    fn string(&mut self) -> Option<CString> {
-        let length = self.u32()? as usize;
-        CString::new(self.take(length)?).ok()
-    }
     fn strings(&mut self, count: u32) -> Option<Vec<CString>> {
         // The count is not trusted for an allocation: each string takes at least four bytes.
         (count as usize <= self.0.len() / 4).then_some(())?;
-        (0..count).map(|_| self.string()).collect()
+        let mut string = || {
+            let length = self.u32()? as usize;
+            CString::new(self.take(length)?).ok()
+        };
+        (0..count).map(|_| string()).collect()
     }
 }
 
@@ -124,30 +118,23 @@ pub enum Exit {
     Signal(i32),
 }
 
-fn exit_of(status: WaitIdStatus) -> Exit {
-    match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Code(-1),
-    }
-}
-
 /// The exit of a process that stays a zombie; `None` while it lives.
-pub fn peek(pidfd: &OwnedFd) -> Option<Exit> {
+pub(super) fn peek(pidfd: &OwnedFd) -> Option<Exit> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | WaitIdOptions::NOHANG;
     let status = waitid(WaitId::PidFd(pidfd.as_fd()), options).ok()??;
-    Some(exit_of(status))
+    let (code, signal) = (status.exit_status(), status.terminating_signal());
+    Some(signal.map_or(Exit::Code(code.unwrap_or(-1)), Exit::Signal))
 }
 
 /// Reaps a child that has ended or is about to: from here on its number may be used again.
-pub fn reap(pidfd: &OwnedFd) {
+pub(super) fn reap(pidfd: &OwnedFd) {
     let wait = || waitid(WaitId::PidFd(pidfd.as_fd()), WaitIdOptions::EXITED);
     let _ = rustix::io::retry_on_intr(wait);
 }
 
 /// Reaps a child that has ended, if it is of the group `pgid`, whose number must not be anybody
 /// else's: the child's may be by now.
-pub fn reap_of_group(pid: i32, pgid: i32) {
+pub(super) fn reap_of_group(pid: i32, pgid: i32) {
     let pid = Pid::from_raw(pid);
     let group = getpgid(pid).map(|group| group.as_raw_nonzero().get());
     if let (Some(pid), true) = (pid, group == Ok(pgid)) {
@@ -201,7 +188,7 @@ impl Exec {
 
     /// The facts, for a moment.
     pub fn facts(&self) -> MutexGuard<'_, ExecFacts> {
-        self.facts.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.facts)
     }
 }
 
@@ -228,26 +215,22 @@ pub struct Table(Mutex<HashMap<u32, Arc<Exec>>>);
 impl Table {
     /// Adds an exec under its handle.
     pub fn insert(&self, exec: &Arc<Exec>) {
-        self.lock().insert(exec.id, Arc::clone(exec));
+        lock(&self.0).insert(exec.id, Arc::clone(exec));
     }
 
     /// Finds one.
     pub fn get(&self, id: u32) -> Option<Arc<Exec>> {
-        self.lock().get(&id).cloned()
+        lock(&self.0).get(&id).cloned()
     }
 
     /// Takes one out.
     pub fn remove(&self, id: u32) -> Option<Arc<Exec>> {
-        self.lock().remove(&id)
+        lock(&self.0).remove(&id)
     }
 
     /// All of them.
     pub fn all(&self) -> Vec<Arc<Exec>> {
-        self.lock().values().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<u32, Arc<Exec>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0).values().cloned().collect()
     }
 }
 
@@ -267,14 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_looked_up_in_path_and_an_empty_element_is_the_working_directory() {
+    fn a_name_without_a_slash_is_looked_up_in_path_where_nothing_is_the_working_directory() {
         let found = candidates("ls", &["A=1", "PATH=/a::/b"]);
         assert_eq!(found, ["/a/ls", "./ls", "/b/ls"]);
         assert_eq!(candidates("ls", &["PATH="]), ["./ls"]);
-    }
-
-    #[test]
-    fn a_name_with_a_slash_is_taken_as_it_is() {
         assert_eq!(candidates("./ls", &["PATH=/a"]), ["./ls"]);
         assert_eq!(candidates("", &["PATH=/a"]), [""]);
     }
@@ -282,11 +261,8 @@ mod tests {
     #[test]
     fn blobs_cut_anywhere_or_with_more_behind_are_refused() {
         let mut blob = Vec::new();
-        for word in [CWD | UID, 5, 0] {
-            blob.extend(word.to_le_bytes());
-        }
-        blob.extend(0f64.to_le_bytes());
-        for word in [1u32, 1] {
+        // Flags, uid, gid, a timeout of 0.0, one argument and one variable.
+        for word in [CWD | UID, 5, 0, 0, 0, 1, 1] {
             blob.extend(word.to_le_bytes());
         }
         for text in ["ls", "A=1", "/tmp"] {

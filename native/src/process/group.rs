@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
@@ -11,14 +12,12 @@ use super::context::{Context, Key, Timer};
 use super::exec::{Exec, Exit, peek, reap, reap_of_group};
 use super::proc_scan::Process;
 use crate::clock::boottime_ns;
-use crate::reactor::{Interest, Poll};
+use crate::reactor::Poll;
 
 /// Who waits for a group's end.
 #[derive(Clone, Copy, Debug)]
 pub enum Waiter {
-    /// The operation that asked for it.
     Kill(u32),
-    /// [`super::context::Command::EndAll`].
     EndAll,
 }
 
@@ -29,9 +28,7 @@ enum Escalation {
     /// The leader is a zombie: a look through /proc tells whether anybody is left to end. The grace,
     /// in nanoseconds, runs from the SIGTERM.
     Asking(u64),
-    /// SIGTERM was sent and the grace runs.
     Terminating,
-    /// SIGKILL was sent.
     Killed,
 }
 
@@ -58,12 +55,12 @@ pub struct Group {
     members: HashMap<i32, OwnedFd>,
     recount_ns: u64,
     seen_empty: bool,
-    signalled: bool,
+    /// It was told to end at some time.
+    pub signalled: bool,
     gone: bool,
 }
 
 impl Group {
-    /// The group of a leader that was just started.
     pub fn new(exec: Arc<Exec>, leader: OwnedFd) -> Self {
         Self {
             exec,
@@ -84,7 +81,7 @@ impl Group {
             return Ok(());
         }
         let key = Key::Leader(self.exec.id).pack();
-        poll.add(&self.leader, key, Interest::Read)
+        poll.add(&self.leader, key, EventFlags::IN)
     }
 
     /// The exit of the leader, which stays a zombie; `None` if it did not end.
@@ -97,11 +94,6 @@ impl Group {
     /// Whether the group's number is still ours.
     pub fn is_ours(&self) -> bool {
         !self.gone
-    }
-
-    /// Whether the group was ever told to end.
-    pub fn was_signalled(&self) -> bool {
-        self.signalled
     }
 
     /// Ends the group: SIGTERM now, SIGKILL after `grace_ns`. Who asks while that is under way
@@ -154,14 +146,12 @@ impl Group {
         self.signal(Signal::CONT);
     }
 
-    /// The time between SIGTERM and SIGKILL has passed.
     pub fn grace_over(&mut self, ctx: &mut Context) {
         self.escalation = Escalation::Killed;
         self.signal(Signal::KILL);
         self.answer_all(true, ctx);
     }
 
-    /// SIGKILL to the group without waiting for anything.
     pub fn kill_now(&self) {
         if !self.gone {
             self.signal(Signal::KILL);
@@ -245,7 +235,7 @@ impl Group {
             return;
         };
         let key = Key::Member(self.exec.id, pid).pack();
-        if ctx.poll.add(&pidfd, key, Interest::Read).is_ok() {
+        if ctx.poll.add(&pidfd, key, EventFlags::IN).is_ok() {
             self.members.insert(pid, pidfd);
         }
     }

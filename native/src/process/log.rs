@@ -24,7 +24,7 @@ pub const LAG_BYTES: u64 = 8 << 20;
 const RESUME_BYTES: u64 = 1 << 20;
 
 /// Sizes of what is kept, in bytes.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
     /// Captured per stream.
     pub capture: u64,
@@ -48,11 +48,7 @@ impl Run {
         self.0 >> 1
     }
     fn stream(self) -> Stream {
-        if self.0 & 1 == 0 {
-            Stream::Stdout
-        } else {
-            Stream::Stderr
-        }
+        [Stream::Stdout, Stream::Stderr][(self.0 & 1) as usize]
     }
 }
 
@@ -121,7 +117,7 @@ impl Log {
             return;
         }
         let capture = &mut self.kept[stream as usize];
-        let room = (self.sizes.capture - capture.end()).min(bytes.len() as u64) as usize;
+        let room = (self.sizes.capture - capture.end).min(bytes.len() as u64) as usize;
         capture.push(&bytes[..room]);
         self.truncated |= room < bytes.len();
         let begin = self.total();
@@ -158,12 +154,8 @@ impl Log {
     /// Detaches a reader, and gives back what was kept for it alone.
     pub fn detach(&mut self, id: u32) {
         self.readers.retain(|reader| reader.id != id);
-        let nobody = self.released && self.readers.is_empty();
-        self.forget(if nobody {
-            self.total()
-        } else {
-            self.keep_from(self.total())
-        });
+        self.forget(self.keep_from(self.total()));
+        self.free_unread();
         self.kept[WINDOW].drop_spares();
     }
 
@@ -172,11 +164,8 @@ impl Log {
         let Some(at) = self.readers.iter().position(|reader| reader.id == id) else {
             return Next::End;
         };
-        let (start, end, cursor) = (
-            self.kept[WINDOW].start(),
-            self.total(),
-            self.readers[at].cursor,
-        );
+        let (start, end) = (self.kept[WINDOW].start, self.total());
+        let cursor = self.readers[at].cursor;
         let next = if cursor < start {
             Next::Gap(cursor, start)
         } else if cursor < end {
@@ -206,10 +195,8 @@ impl Log {
     /// Which stream the byte at `offset` of the window is of, and up to where those behind it are too.
     fn run_at(&self, offset: u64) -> (Stream, u64) {
         let after = self.runs.partition_point(|run| run.offset() <= offset);
-        let until = self
-            .runs
-            .get(after)
-            .map_or(self.total(), |run| run.offset());
+        let next = self.runs.get(after);
+        let until = next.map_or(self.total(), |run| run.offset());
         (self.runs[after - 1].stream(), until)
     }
 
@@ -217,13 +204,11 @@ impl Log {
     pub fn has_room(&self, more: u64) -> bool {
         let end = self.total() + more;
         let reach = self.sizes.lag.max(self.sizes.window);
-        let start = self.kept[WINDOW].start();
+        let start = self.kept[WINDOW].start;
         // A reader behind the window has lost its bytes already: nothing to wait for.
-        let mut worth_waiting = self
-            .readers
-            .iter()
-            .filter(|reader| !reader.stuck && reader.cursor >= start);
-        worth_waiting.all(|reader| end.saturating_sub(reader.cursor) <= reach)
+        self.readers.iter().all(|reader| {
+            reader.stuck || reader.cursor < start || end.saturating_sub(reader.cursor) <= reach
+        })
     }
 
     /// Whether paused pipes can be read again now; if so, it is said once.
@@ -250,14 +235,18 @@ impl Log {
     pub fn release(&mut self) {
         self.released = true;
         self.kept[..WINDOW].iter_mut().for_each(Chunks::clear);
-        if self.readers.is_empty() {
+        self.free_unread();
+    }
+
+    fn free_unread(&mut self) {
+        if self.released && self.readers.is_empty() {
             self.forget(self.total());
         }
     }
 
     /// Bytes of memory that moving could free.
     pub fn movable(&self) -> usize {
-        self.movables().iter().map(Chunks::held).sum()
+        self.movables().iter().map(|chunks| chunks.memory).sum()
     }
 
     /// Copies something that can be moved into `scratch`, and names it.
@@ -284,7 +273,7 @@ impl Log {
         out: &mut [u8],
     ) -> Result<usize, Errno> {
         let capture = &self.kept[stream as usize];
-        if offset < capture.start() {
+        if offset < capture.start {
             return Ok(0);
         }
         capture.read(offset, out)
@@ -293,7 +282,7 @@ impl Log {
     /// How much of a stream is captured, in bytes.
     pub fn captured(&self, stream: Stream) -> u64 {
         let capture = &self.kept[stream as usize];
-        capture.end() - capture.start()
+        capture.end - capture.start
     }
 
     /// Whether a stream was longer than what is captured of one.
@@ -303,21 +292,16 @@ impl Log {
 
     /// Bytes published on both streams.
     pub fn total(&self) -> u64 {
-        self.kept[WINDOW].end()
+        self.kept[WINDOW].end
     }
 
     fn forget(&mut self, keep_from: u64) {
         let window = &mut self.kept[WINDOW];
         window.drop_before(keep_from);
-        let start = window.start();
-        while self
-            .runs
-            .get(1)
-            .is_some_and(|second| second.offset() <= start)
-        {
-            self.runs.pop_front();
-        }
-        if start == window.end() {
+        let start = window.start;
+        let over = self.runs.partition_point(|run| run.offset() <= start);
+        self.runs.drain(..over.saturating_sub(1));
+        if start == window.end {
             self.runs = VecDeque::new();
         }
     }

@@ -1,8 +1,8 @@
 //! Commands: how they start, what they write, how their groups end.
 
 mod actor;
-pub mod child;
-pub mod chunks;
+mod child;
+mod chunks;
 pub mod context;
 pub mod exec;
 mod group;
@@ -12,7 +12,7 @@ mod log_tests;
 mod pacing;
 mod pipes;
 pub mod proc_scan;
-pub mod spawner;
+pub(crate) mod spawner;
 pub mod spooler;
 pub mod store;
 pub mod supervisor;

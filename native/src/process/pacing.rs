@@ -15,12 +15,6 @@ const CROWDED_TOTAL_NS: u64 = 60_000_000_000;
 /// Where each reader is.
 type Cursors = Vec<(u32, u64)>;
 
-/// Since when the pipes are paused, and where the readers were then; `None` for the disk.
-struct Pause {
-    since: u64,
-    cursors: Option<Cursors>,
-}
-
 /// How long the pipes of an exec were paused, and may be yet.
 ///
 /// Invariant: the log's `paused` is set only while `pause` is.
@@ -28,19 +22,15 @@ struct Pause {
 pub struct Pacing {
     /// For readers, and for the disk.
     spent_ns: [u64; 2],
-    pause: Option<Pause>,
-    never_again: bool,
+    /// Since when the pipes are paused, and where the readers were then; no cursors for the disk.
+    pause: Option<(u64, Option<Cursors>)>,
+    /// Nothing is a reason to pause any more.
+    pub never_again: bool,
 }
 
 impl Pacing {
-    /// Whether the pipes are paused.
     pub fn is_paused(&self) -> bool {
         self.pause.is_some()
-    }
-
-    /// Whether no pause may come any more.
-    pub fn is_over(&self) -> bool {
-        self.never_again
     }
 
     /// Begins a pause if `more` bytes would take unread ones from a reader worth waiting for, or
@@ -59,33 +49,25 @@ impl Pacing {
             return None;
         }
         let cursors = (!crowded).then(|| log.cursors());
-        self.pause = Some(Pause {
-            since: now,
-            cursors,
-        });
+        self.pause = Some((now, cursors));
         log.paused = true;
         Some(now + left.min(most))
     }
 
     /// The pause lasted as long as one may: readers that took nothing are not waited for again.
     pub fn give_up_on_readers(&self, log: &mut Log) {
-        if let Some(cursors) = self.pause.as_ref().and_then(|pause| pause.cursors.as_ref()) {
+        if let Some((_, Some(cursors))) = &self.pause {
             log.give_up_on(cursors);
         }
     }
 
     /// Ends a pause; whether there was one.
     pub fn end(&mut self, log: &mut Log, now: u64) -> bool {
-        let Some(Pause { since, cursors }) = self.pause.take() else {
+        let Some((since, cursors)) = self.pause.take() else {
             return false;
         };
         self.spent_ns[usize::from(cursors.is_none())] += now.saturating_sub(since);
         log.paused = false;
         true
-    }
-
-    /// From now on nothing is a reason to pause.
-    pub fn stop(&mut self) {
-        self.never_again = true;
     }
 }

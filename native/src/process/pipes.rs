@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
+use rustix::event::epoll::EventFlags;
 use rustix::io::{Errno, read, write};
 use rustix::pipe::fcntl_setpipe_size;
 
@@ -13,7 +14,7 @@ use super::exec::Exec;
 use super::log::Stream;
 use super::pacing::Pacing;
 use crate::clock::boottime_ns;
-use crate::reactor::{Interest, Poll};
+use crate::reactor::Poll;
 use crate::wake::Kind;
 
 /// A pipe that was full so often is enlarged.
@@ -34,7 +35,6 @@ pub struct Output {
 }
 
 impl Output {
-    /// Pipes that are not watched yet.
     pub fn new(exec: Arc<Exec>, pipes: [OwnedFd; 2]) -> Self {
         Self {
             exec,
@@ -44,7 +44,6 @@ impl Output {
         }
     }
 
-    /// Whether both pipes are at their end.
     pub fn is_closed(&self) -> bool {
         self.pipes.iter().all(Option::is_none)
     }
@@ -58,7 +57,7 @@ impl Output {
         let mut open = open.filter_map(|(pipe, stream)| Some((pipe.as_ref()?, stream)));
         open.try_for_each(|(pipe, stream)| {
             let key = Key::Output(self.exec.id, stream).pack();
-            poll.add(pipe, key, Interest::Read)
+            poll.add(pipe, key, EventFlags::IN)
         })
     }
 
@@ -122,20 +121,16 @@ impl Output {
         }
         let mut facts = self.exec.facts();
         let (crowded, now) = (ctx.store.is_crowded(), boottime_ns());
-        let until = self
-            .pacing
-            .begin(&mut facts.log, READ_BYTES as u64, crowded, now);
+        let (log, more) = (&mut facts.log, READ_BYTES as u64);
+        let until = self.pacing.begin(log, more, crowded, now);
         if until.is_some() {
-            self.pipes
-                .iter()
-                .flatten()
-                .for_each(|pipe| ctx.poll.remove(pipe));
+            let open = self.pipes.iter().flatten();
+            open.for_each(|pipe| ctx.poll.remove(pipe));
             ctx.timers.set(self.exec.id, Timer::Pause, until);
         }
         until.is_some()
     }
 
-    /// A pause lasted as long as one may.
     pub fn pause_over(&mut self, ctx: &mut Context) -> Result<(), Errno> {
         self.pacing.give_up_on_readers(&mut self.exec.facts().log);
         self.resume(ctx)
@@ -152,10 +147,9 @@ impl Output {
 
     /// Reads on and pauses never again. Errors: see [`Poll::add`].
     pub fn flow(&mut self, ctx: &mut Context) -> Result<(), Errno> {
-        if self.pacing.is_over() {
+        if std::mem::replace(&mut self.pacing.never_again, true) {
             return Ok(());
         }
-        self.pacing.stop();
         self.resume(ctx)
     }
 }
@@ -179,7 +173,6 @@ pub struct Stdin {
 }
 
 impl Stdin {
-    /// The stdin of an exec that has one or not.
     pub fn new(exec: u32, pipe: Option<OwnedFd>) -> Self {
         let writes = VecDeque::new();
         Self { exec, pipe, writes }
@@ -191,15 +184,14 @@ impl Stdin {
     }
 
     /// Room while something is queued, and else only the reader's end.
-    fn interest(&self) -> Interest {
+    fn interest(&self) -> EventFlags {
         if self.writes.is_empty() {
-            Interest::Closed
+            EventFlags::empty()
         } else {
-            Interest::Write
+            EventFlags::OUT
         }
     }
 
-    /// Watches the pipe, if there is one.
     pub fn watch(&self, poll: &Poll) -> Result<(), Errno> {
         self.pipe.as_ref().map_or(Ok(()), |pipe| {
             poll.add(pipe, Key::Stdin(self.exec).pack(), self.interest())
@@ -238,12 +230,7 @@ impl Stdin {
     fn write_queued(&mut self, ctx: &mut Context) {
         while let (Some(front), Some(pipe)) = (self.writes.front_mut(), &self.pipe) {
             let rest = &front.data[front.written..];
-            let result = if rest.is_empty() {
-                Ok(0)
-            } else {
-                write(pipe, rest)
-            };
-            match result {
+            match write(pipe, rest) {
                 Ok(count) => {
                     front.written += count;
                     if front.written == front.data.len() {
@@ -283,11 +270,8 @@ impl Stdin {
     /// The oldest write waited long enough; the pipe stays open.
     pub fn late(&mut self, ctx: &mut Context) {
         let now = boottime_ns();
-        while self
-            .writes
-            .front()
-            .is_some_and(|front| front.deadline <= now)
-        {
+        let is_late = |front: &Write| front.deadline <= now;
+        while self.writes.front().is_some_and(is_late) {
             self.front_done(libc::ETIMEDOUT, ctx);
         }
         self.write_queued(ctx);

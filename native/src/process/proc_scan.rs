@@ -3,11 +3,12 @@
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{Sender, channel};
-use std::thread;
 
 use rustix::fs::{Dir, Mode, OFlags, open, openat};
 use rustix::io::{Errno, read};
 use rustix::process::getpid;
+
+use crate::sync::start_thread;
 
 /// A live process, or a child of this one that has ended and is not reaped, and the group it is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,10 +83,8 @@ pub type Answer = Box<dyn FnOnce(Result<Vec<Process>, Errno>) + Send>;
 /// when every sender is gone.
 pub fn start() -> std::io::Result<Sender<Answer>> {
     let (asks, inbox) = channel::<Answer>();
-    thread::Builder::new()
-        .name("guestd-proc-scan".into())
-        .stack_size(256 << 10)
-        .spawn(move || inbox.into_iter().for_each(|answer| answer(processes())))?;
+    let body = move || inbox.into_iter().for_each(|answer| answer(processes()));
+    start_thread("guestd-proc-scan", body)?;
     Ok(asks)
 }
 

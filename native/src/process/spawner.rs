@@ -5,8 +5,7 @@
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, fcntl_setfl, open};
@@ -20,31 +19,23 @@ use super::log::{Log, Sizes};
 use super::store::Store;
 use crate::clock::epoch_secs;
 use crate::self_protection::Original;
+use crate::sync::{lock, start_thread};
 use crate::wake::Wake;
 
 /// A child to start as exec `id`. Completes `token` with 0 and the pid, or an errno and the step.
 pub struct SpawnOrder {
-    /// The handle it gets.
     pub id: u32,
-    /// The operation to complete.
     pub token: u32,
-    /// What to start.
     pub request: Request,
 }
 
 /// What a start needs besides its request.
 pub struct SpawnContext {
-    /// Gets the exec before its start is told.
     pub table: Arc<Table>,
-    /// Where the child is adopted.
     pub mailbox: Arc<Mailbox>,
-    /// Is told of the start.
     pub wake: Arc<Wake>,
-    /// What a child sets back.
     pub original: Original,
-    /// Sizes of what is kept of its output.
     pub sizes: Sizes,
-    /// Where that is kept.
     pub store: Arc<Store>,
 }
 
@@ -78,11 +69,8 @@ impl Queue {
     /// How long orders wait without one being taken; `None` if none waits.
     fn waited(&self) -> Option<Duration> {
         let (since, _) = self.orders.front()?;
-        Some(
-            self.taken
-                .map_or(*since, |taken| taken.max(*since))
-                .elapsed(),
-        )
+        let begun = self.taken.map_or(*since, |taken| taken.max(*since));
+        Some(begun.elapsed())
     }
 }
 
@@ -98,7 +86,6 @@ pub struct Spawner {
 }
 
 impl Spawner {
-    /// Starts the first threads.
     pub fn start(context: SpawnContext) -> std::io::Result<Arc<Self>> {
         let spawner = Arc::new(Self {
             queue: Mutex::default(),
@@ -106,16 +93,15 @@ impl Spawner {
             waiting: Condvar::new(),
             context,
         });
-        spawner.lock().threads = THREADS;
+        lock(&spawner.queue).threads = THREADS;
         for standby in [false, false, true] {
             spawner.start_thread(standby)?;
         }
         Ok(spawner)
     }
 
-    /// Queues an order.
     pub fn queue(&self, order: SpawnOrder) {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         queue.orders.push_back((Instant::now(), order));
         if queue.orders.len() > queue.idle {
             self.waiting.notify_one();
@@ -127,27 +113,18 @@ impl Spawner {
     fn start_thread(self: &Arc<Self>, standby: bool) -> std::io::Result<()> {
         let (spawner, mut stack) = (Arc::clone(self), Stack::new()?);
         let body = move || {
-            let mut order = if standby {
-                spawner.stand_by()
-            } else {
-                spawner.next()
-            };
+            if standby {
+                spawner.spawn(spawner.stand_by(), &mut stack);
+            }
             loop {
-                spawner.spawn(&order, &mut stack);
-                // Megabytes may be in it, and the next one may never come.
-                drop(order);
-                order = spawner.next();
+                spawner.spawn(spawner.next(), &mut stack);
             }
         };
-        thread::Builder::new()
-            .name("guestd-spawner".into())
-            .stack_size(256 << 10)
-            .spawn(body)?;
-        Ok(())
+        start_thread("guestd-spawner", body)
     }
 
     fn next(&self) -> SpawnOrder {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         loop {
             if let Some(order) = queue.take() {
                 return order;
@@ -161,7 +138,7 @@ impl Spawner {
 
     /// Waits until an order has waited too long, leaves the post to another thread and takes it.
     fn stand_by(self: &Arc<Self>) -> SpawnOrder {
-        let mut queue = self.lock();
+        let mut queue = lock(&self.queue);
         loop {
             let patience = match queue.waited() {
                 // At the most threads, or for want of memory for another, this one stays at its post.
@@ -189,20 +166,15 @@ impl Spawner {
         }
     }
 
-    fn spawn(&self, order: &SpawnOrder, stack: &mut Stack) {
+    /// Takes the order, for megabytes may be in it, and the next one may never come.
+    fn spawn(&self, order: SpawnOrder, stack: &mut Stack) {
         let (token, context) = (order.token, &self.context);
         let start = || start_child(order.id, &order.request, context, stack);
         match catch_unwind(AssertUnwindSafe(start)) {
             Ok(Ok(pid)) => context.wake.complete(token, 0, i64::from(pid)),
-            Ok(Err(SpawnFailure { step, errno })) => {
-                context.wake.complete(token, errno, step as i64);
-            }
+            Ok(Err((step, errno))) => context.wake.complete(token, errno, step as i64),
             Err(_) => context.wake.complete(token, libc::EIO, Step::Clone as i64),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -212,27 +184,25 @@ fn start_child(
     context: &SpawnContext,
     stack: &mut Stack,
 ) -> Result<i32, SpawnFailure> {
-    let (theirs, output, stdin) = open_pipes(request).map_err(|errno| SpawnFailure {
-        step: Step::Pipes,
-        errno: errno.raw_os_error(),
-    })?;
+    let pipes = open_pipes(request).map_err(|errno| (Step::Pipes, errno.raw_os_error()));
+    let (theirs, output, stdin) = pipes?;
     let started_at = epoch_secs();
     let stdio = theirs.each_ref().map(OwnedFd::as_fd);
-    let child = clone_child(request, stdio, &context.original, stack)?;
+    let (pid, pidfd) = clone_child(request, stdio, &context.original, stack)?;
     // At once: as long as they are open here, a pipe that the child closed seems in use.
     drop(theirs);
     let log = Log::new(context.sizes, &context.store);
-    let exec = Arc::new(Exec::new(id, child.pid, started_at, log));
+    let exec = Arc::new(Exec::new(id, pid, started_at, log));
     context.table.insert(&exec);
     context.mailbox.send(Command::Adopt(Spawned {
         exec,
-        pidfd: child.pidfd,
+        pidfd,
         output,
         stdin,
         reap: request.reap,
         timeout_secs: request.timeout_secs,
     }));
-    Ok(child.pid)
+    Ok(pid)
 }
 
 /// Both ends of what connects a child: its 0, 1 and 2; where its stdout and stderr are read; where

@@ -2,12 +2,12 @@
 //! that must stop neither pipes nor JavaScript.
 
 use std::sync::Arc;
-use std::thread;
 
 use rustix::io::Errno;
 
 use super::exec::{Exec, Table};
 use super::store::Store;
+use crate::sync::start_thread;
 
 /// Starts the thread; it ends when the store is closed. `failed` is told the errno whenever moving
 /// begins to fail; what could not be moved stays in memory.
@@ -28,13 +28,10 @@ pub fn start(
             }
             if orders.crowded {
                 // Again while there is something to move: others write while this one moves.
-                let result = loop {
-                    match make_room(&store, &table, &mut scratch) {
-                        Ok(0) => break Ok(()),
-                        Ok(_) => {}
-                        Err(errno) => break Err(errno),
-                    }
-                };
+                let mut result = Ok(1);
+                while result.is_ok_and(|moved| moved > 0) {
+                    result = make_room(&store, &table, &mut scratch);
+                }
                 if let (Err(errno), false) = (result, was_failing) {
                     failed(errno);
                 }
@@ -45,25 +42,18 @@ pub fn start(
             }
         }
     };
-    thread::Builder::new()
-        .name("guestd-spooler".into())
-        .stack_size(256 << 10)
-        .spawn(body)?;
-    Ok(())
+    start_thread("guestd-spooler", body)
 }
 
 /// Moves output until a quarter of the memory is free again, from those first who hold most.
 /// Returns the number of pieces that were moved.
 fn make_room(store: &Arc<Store>, table: &Table, scratch: &mut Vec<u8>) -> Result<usize, Errno> {
     let mut moved = 0;
-    let enough = store.limit() / 4 * 3;
+    let enough = store.limit / 4 * 3;
     let mut holders: Vec<(usize, Arc<Exec>)> = table
         .all()
         .into_iter()
-        .map(|exec| {
-            let movable = exec.facts().log.movable();
-            (movable, exec)
-        })
+        .map(|exec| (exec.facts().log.movable(), exec.clone()))
         .filter(|(bytes, _)| *bytes > 0)
         .collect();
     holders.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));

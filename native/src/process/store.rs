@@ -1,12 +1,16 @@
 //! Where captured output is kept: how much of it is in memory, and the file for the rest.
 
+use std::fs::File;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open, unlink};
-use rustix::io::{Errno, pread, pwrite};
+use rustix::io::Errno;
+
+use crate::sync::lock;
 
 /// Extents begin at multiples of this, so that the blocks of a freed one can be given back.
 const BLOCK: u64 = 4096;
@@ -30,12 +34,13 @@ pub struct SpoolWork {
 /// Invariants: `used` is the sum of all claims; the file is written by the spooler thread alone;
 /// an extent's bytes do not change while it lives.
 pub struct Store {
-    limit: u64,
+    /// How much is to be in memory at most, in bytes.
+    pub(super) limit: u64,
     directory: PathBuf,
     used: AtomicU64,
     /// From this much in memory on the spooler is called.
     alarm: AtomicU64,
-    file: Mutex<Option<Arc<OwnedFd>>>,
+    file: Mutex<Option<Arc<File>>>,
     end: AtomicU64,
     live: AtomicU64,
     failing: AtomicBool,
@@ -65,11 +70,6 @@ impl Store {
         self.used.load(Relaxed)
     }
 
-    /// How much is to be in memory at most, in bytes.
-    pub fn limit(&self) -> u64 {
-        self.limit
-    }
-
     /// Whether there is half as much again in memory as there should be, and waiting will help: the
     /// spooler is at work.
     pub fn is_crowded(&self) -> bool {
@@ -90,31 +90,22 @@ impl Store {
 
     /// Writes `bytes` behind what is in the file. Called by the spooler thread alone.
     pub fn put(self: &Arc<Self>, bytes: &[u8]) -> Result<SpoolExtent, Errno> {
-        let opened = self.file().clone();
+        let opened = lock(&self.file).clone();
         let file = match opened {
             Some(file) => file,
             None => {
-                let file = Arc::new(unnamed_file(&self.directory)?);
-                Arc::clone(self.file().insert(file))
+                let file = Arc::new(File::from(unnamed_file(&self.directory)?));
+                Arc::clone(lock(&self.file).insert(file))
             }
         };
         let at = self.end.load(Relaxed);
-        let mut done = 0;
-        while done < bytes.len() {
-            match pwrite(&*file, &bytes[done..], at + done as u64) {
-                Ok(0) => return Err(Errno::NOSPC),
-                Ok(count) => done += count,
-                Err(Errno::INTR) => {}
-                Err(errno) => {
-                    // What was written of it is given back: the next one begins at the same place.
-                    let _ = ftruncate(&*file, at);
-                    return Err(errno);
-                }
-            }
+        if let Err(error) = file.write_all_at(bytes, at) {
+            // What was written of it is given back: the next one begins at the same place.
+            let _ = ftruncate(&*file, at);
+            return Err(Errno::from_io_error(&error).unwrap_or(Errno::NOSPC));
         }
-        let length = bytes.len() as u64;
-        self.end
-            .store((at + length).next_multiple_of(BLOCK), Relaxed);
+        let (length, end) = (bytes.len(), at + bytes.len() as u64);
+        self.end.store(end.next_multiple_of(BLOCK), Relaxed);
         self.live.fetch_add(1, Relaxed);
         let store = Arc::clone(self);
         Ok(SpoolExtent {
@@ -128,7 +119,7 @@ impl Store {
     /// Gives freed extents back to the file system. Called by the spooler thread alone.
     pub fn give_back(&self, freed: &[(u64, u64)]) {
         let count = freed.len() as u64;
-        let mut file = self.file();
+        let mut file = lock(&self.file);
         if self.live.fetch_sub(count, Relaxed) == count {
             self.end.store(0, Relaxed);
             *file = None;
@@ -143,7 +134,7 @@ impl Store {
 
     /// Waits for something to do, and takes it.
     pub fn wait(&self) -> SpoolWork {
-        let mut orders = self.orders();
+        let mut orders = lock(&self.orders);
         while orders.freed.is_empty() && !orders.crowded && !orders.closed {
             let waited = self.called.wait(orders);
             orders = waited.unwrap_or_else(PoisonError::into_inner);
@@ -162,7 +153,7 @@ impl Store {
 
     /// Ends the spooler thread.
     pub fn close(&self) {
-        self.orders().closed = true;
+        lock(&self.orders).closed = true;
         self.called.notify_one();
     }
 
@@ -171,7 +162,7 @@ impl Store {
             let used = self.used.fetch_add(now - before, Relaxed) + (now - before);
             if used > self.alarm.load(Relaxed) {
                 self.alarm.store(u64::MAX, Relaxed);
-                self.orders().crowded = true;
+                lock(&self.orders).crowded = true;
                 self.called.notify_one();
             }
         } else if now < before {
@@ -180,14 +171,6 @@ impl Store {
                 self.alarm.store(self.limit, Relaxed);
             }
         }
-    }
-
-    fn file(&self) -> MutexGuard<'_, Option<Arc<OwnedFd>>> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn orders(&self) -> MutexGuard<'_, SpoolWork> {
-        self.orders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -214,41 +197,23 @@ impl Drop for Claim {
 /// Bytes in the file. Dropping it frees them.
 pub struct SpoolExtent {
     store: Arc<Store>,
-    file: Arc<OwnedFd>,
+    file: Arc<File>,
     at: u64,
-    length: u64,
+    pub(super) length: usize,
 }
 
 impl SpoolExtent {
-    /// Number of bytes.
-    pub fn len(&self) -> usize {
-        self.length as usize
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.length == 0
-    }
-
     /// Fills `out` from `offset` on; there must be as many bytes.
     pub fn read(&self, offset: usize, out: &mut [u8]) -> Result<(), Errno> {
-        let mut done = 0;
-        while done < out.len() {
-            let at = self.at + (offset + done) as u64;
-            match pread(&*self.file, &mut out[done..], at) {
-                Ok(0) => return Err(Errno::IO),
-                Ok(count) => done += count,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
-        Ok(())
+        let read = self.file.read_exact_at(out, self.at + offset as u64);
+        read.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))
     }
 }
 
 impl Drop for SpoolExtent {
     fn drop(&mut self) {
-        self.store.orders().freed.push((self.at, self.length));
+        let freed = (self.at, self.length as u64);
+        lock(&self.store.orders).freed.push(freed);
         self.store.called.notify_one();
     }
 }
@@ -282,7 +247,7 @@ mod tests {
     use super::*;
 
     fn blocks(store: &Store) -> i64 {
-        let file = store.file();
+        let file = lock(&store.file);
         rustix::fs::fstat(&**file.as_ref().unwrap())
             .unwrap()
             .st_blocks
@@ -308,7 +273,7 @@ mod tests {
         assert!(blocks(&store) < full);
         drop(extents);
         store.give_back(&store.wait().freed);
-        assert!(store.file().is_none());
+        assert!(lock(&store.file).is_none());
         assert_eq!(store.put(b"x").unwrap().at, 0);
     }
 
@@ -323,15 +288,15 @@ mod tests {
         let store = Store::new(10, &std::env::temp_dir());
         let (mut first, mut second) = (store.claim(), store.claim());
         first.set(10);
-        assert!(!store.orders().crowded);
+        assert!(!lock(&store.orders).crowded);
         second.set(1);
-        assert!(std::mem::take(&mut store.orders().crowded));
+        assert!(std::mem::take(&mut lock(&store.orders).crowded));
         second.set(5);
-        assert!(!store.orders().crowded);
+        assert!(!lock(&store.orders).crowded);
         store.rest();
         drop(first);
         assert_eq!(store.used(), 5);
         second.set(11);
-        assert!(store.orders().crowded);
+        assert!(lock(&store.orders).crowded);
     }
 }

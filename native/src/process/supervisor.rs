@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::Sender;
-use std::thread;
 
+use rustix::event::epoll::EventFlags;
 use rustix::io::Errno;
 
 use super::actor::Actor;
@@ -17,7 +17,7 @@ use super::exec::Spawned;
 use super::group::Waiter;
 use super::proc_scan::{Answer, Process};
 use crate::clock::{Freeze, boottime_ns, wall_offset_ns};
-use crate::reactor::Interest;
+use crate::sync::start_thread;
 use crate::wake::Kind;
 
 /// The linger once every group was told to end, in nanoseconds: the streams want their exit before
@@ -43,16 +43,16 @@ struct Supervisor {
 
 /// Starts the supervisor's thread. `child_exits` is the eventfd that SIGCHLD adds to, `asks` leads
 /// to the thread that looks through /proc.
-pub fn start(
+pub(crate) fn start(
     context: Context,
     mailbox: Arc<Mailbox>,
     child_exits: OwnedFd,
     asks: Sender<Answer>,
 ) -> std::io::Result<()> {
     let poll = &context.poll;
-    poll.add(mailbox.fd(), Key::Mailbox.pack(), Interest::Read)?;
-    poll.add(context.timers.fd(), Key::Timers.pack(), Interest::Read)?;
-    poll.add(&child_exits, Key::ChildExit.pack(), Interest::Read)?;
+    poll.add(&mailbox.eventfd, Key::Mailbox.pack(), EventFlags::IN)?;
+    poll.add(&context.timers.timerfd, Key::Timers.pack(), EventFlags::IN)?;
+    poll.add(&child_exits, Key::ChildExit.pack(), EventFlags::IN)?;
     let supervisor = Supervisor {
         context,
         actors: HashMap::new(),
@@ -62,10 +62,7 @@ pub fn start(
         freeze: Freeze::default(),
         ended: false,
     };
-    thread::Builder::new()
-        .name("guestd-supervisor".into())
-        .stack_size(256 << 10)
-        .spawn(move || supervisor.run())?;
+    start_thread("guestd-supervisor", move || supervisor.run())?;
     Ok(())
 }
 
@@ -321,7 +318,7 @@ extern "C" fn on_sigchld(_signal: libc::c_int) {
 
 /// From now on every SIGCHLD adds to `eventfd`, which must stay open for the process's life:
 /// the handler has no owner that could take it back in time.
-pub fn on_child_exit(eventfd: OwnedFd) -> Result<(), Errno> {
+pub(crate) fn on_child_exit(eventfd: OwnedFd) -> Result<(), Errno> {
     NOTIFY.store(eventfd.into_raw_fd(), Ordering::Relaxed);
     // SAFETY: sigaction demands a valid action: zeroed, then a handler that is async-signal-safe.
     let failed = unsafe {
