@@ -30,13 +30,14 @@ function posted(daemon: Daemon, target: string, body: Uint8Array): Uint8Array {
 async function ask(daemon: Daemon, target: string, body: Uint8Array): Promise<RawResponse> {
   using connection = await daemon.connect();
   await sendAll(connection, posted(daemon, target, body));
-  await connection.arrival(LONG_MS);
+  await connection.arrival();
   return await connection.response();
 }
 
 /** Sends however long the daemon does not read. */
 async function sendAll(connection: RawConnection, bytes: Uint8Array): Promise<void> {
-  await connection.send(bytes, LONG_MS);
+  connection.patienceMs = LONG_MS;
+  await connection.send(bytes);
 }
 
 function answerOf(response: RawResponse): readonly [number, string] {

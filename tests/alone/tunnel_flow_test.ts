@@ -1,8 +1,9 @@
 import { ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
+import type { BareSocket } from "../support/bare_socket.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
-import { Guest, type GuestConnection } from "../support/tunnel_guest.ts";
+import { Guest } from "../support/tunnel_guest.ts";
 import { House } from "../support/tunnel_house.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
@@ -26,7 +27,7 @@ class Progress {
 }
 
 async function drained(
-  connection: GuestConnection,
+  connection: BareSocket,
   progress: Progress,
   until: number,
 ): Promise<void> {

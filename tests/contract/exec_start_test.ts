@@ -2,7 +2,8 @@ import { deepStrictEqual, doesNotMatch, match, strictEqual } from "node:assert/s
 import type { StartResponse } from "../../src/contract/exec.ts";
 import { json, plain, refused } from "../support/answers.ts";
 import { Daemon } from "../support/daemon.ts";
-import { latin1, request } from "../support/raw_http.ts";
+import { latin1 } from "../support/bytes.ts";
+import { request } from "../support/raw_http.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";

@@ -5,7 +5,8 @@ import { Daemon } from "../support/daemon.ts";
 import { extracted, fileUrl, pieces, putTar } from "../support/files_client.ts";
 import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
-import { archive, concat, extended, member, type MemberSpec } from "../support/tar_archive.ts";
+import { concat } from "../support/bytes.ts";
+import { archive, extended, member, type MemberSpec } from "../support/tar_archive.ts";
 import { treeOf } from "../support/tree.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 

@@ -4,7 +4,8 @@ import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { extracted, getTar, putFile, putTar, stored } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
-import { archive, concat, extended, type MemberSpec, record } from "../support/tar_archive.ts";
+import { concat } from "../support/bytes.ts";
+import { archive, extended, type MemberSpec, record } from "../support/tar_archive.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 

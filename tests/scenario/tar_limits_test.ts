@@ -4,7 +4,8 @@ import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { extracted, getTar, putTar, stored } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
-import { archive, concat, member, octal } from "../support/tar_archive.ts";
+import { concat } from "../support/bytes.ts";
+import { archive, member, octal } from "../support/tar_archive.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;

@@ -1,8 +1,4 @@
-/**
- * Reading an HTTP answer and its status in one step, so that an unexpected one shows what it said.
- *
- * @module
- */
+/** Reading an HTTP answer and its status in one step, so that an unexpected one shows what it said. */
 
 import type { ErrorBody, Slug } from "../../src/contract/refusal.ts";
 

@@ -1,8 +1,6 @@
 /**
  * Tests that look into a daemon, at its descriptors, its peak of memory or its system calls, or that run a command as
  * another user. A daemon is closed to processes of its own user, so that only root may: others skip these.
- *
- * @module
  */
 
 /** What `Deno.test` is, but skipped by whoever is not root. */

@@ -1,8 +1,6 @@
 /**
  * Waiting in tests. A test waits for the thing itself: a promise that settles, a line of the log, an event of a
  * stream. Only for facts that announce themselves to nobody, such as another process in /proc, there is `eventually`.
- *
- * @module
  */
 
 /** Longer than anything here takes on a machine that is busy; a wait that ends this way is a failure. */

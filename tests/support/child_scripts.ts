@@ -1,8 +1,6 @@
 /**
  * Commands for tests, as shell scripts that need nothing but sh and coreutils. Each says `ready` when it is in the
  * state that it is for, and then blocks without burning time: on its stdin where it has one, for ever otherwise.
- *
- * @module
  */
 
 /** Says ready, then ends with its stdin (`stdin: true`), with exit code 0. */

@@ -1,15 +1,12 @@
 /**
  * The clocks of a daemon's core, moved from outside: the core adds two numbers of its memory to what the kernel says,
  * and root can write them.
- *
- * @module
  */
 
 import { localSymbol } from "./elf.ts";
 
 const LIBRARY = "libguestd.so";
 
-/** The clocks of one daemon. */
 export class CoreClock {
   readonly #pid: number;
   readonly #wallAt: number;

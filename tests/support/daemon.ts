@@ -8,8 +8,6 @@
  * ```
  *
  * At the end of the block it gets SIGTERM and has to exit with 0, whatever the test left running in it.
- *
- * @module
  */
 
 import type {
@@ -35,7 +33,6 @@ export const LAUNCHER = Deno.env.get("GUESTD_TEST_LAUNCHER") ?? `${ROOT}scripts/
 /** The hook prefix of a daemon that was not told otherwise. */
 export const HOOK_PREFIX = "/platform/runtime/v1";
 
-/** How a daemon is started. */
 export interface DaemonOptions {
   /** The whole environment, besides a free port to listen on and a chatty log. */
   readonly env?: Readonly<Record<string, string>>;
@@ -62,9 +59,7 @@ export interface ExecOptions {
 
 /** A running daemon and a client for it. */
 export class Daemon implements AsyncDisposable {
-  /** Everything it logged so far. */
   readonly log: LogLines;
-  /** Settles when the process has ended. */
   readonly exited: Promise<Deno.CommandStatus>;
   /** The token that `bootstrap` installed; requests carry it once there is one. */
   token: string | undefined;
@@ -110,7 +105,6 @@ export class Daemon implements AsyncDisposable {
     }
   }
 
-  /** One that has a token already. */
   static async bootstrapped(options: DaemonOptions = {}): Promise<Daemon> {
     const daemon = await Daemon.start(options);
     try {
@@ -127,17 +121,14 @@ export class Daemon implements AsyncDisposable {
     return this.#child.pid;
   }
 
-  /** The port it listens on. */
   get port(): number {
     return this.#port;
   }
 
-  /** The base URL, without a slash at the end. */
   get url(): string {
     return `http://127.0.0.1:${this.#port}`;
   }
 
-  /** The header that opens the gate. */
   get authorization(): readonly ["Authorization", string] {
     return ["Authorization", `Bearer ${this.token}`];
   }
@@ -157,7 +148,6 @@ export class Daemon implements AsyncDisposable {
     return await this.post(`${HOOK_PREFIX}/${name}`, body, { headers: { authorization: "" } });
   }
 
-  /** What it publishes at `/v1/schema`. */
   get document(): PublishedDocument {
     if (this.#published === undefined) throw new Error("Cannot see the schema: not fetched yet");
     return this.#published.document;
@@ -197,17 +187,14 @@ export class Daemon implements AsyncDisposable {
     return (await json<StartResponse>(answer)).exec_id;
   }
 
-  /** Polls. */
   async poll(id: string): Promise<PollResponse> {
     return await json(await this.fetch(execPath(id)));
   }
 
-  /** Acks. */
   async ack(id: string): Promise<PollResponse> {
     return await json(await this.post(execPath(id, "ack")));
   }
 
-  /** Kills. */
   async kill(id: string): Promise<KillResponse> {
     return await json(await this.post(execPath(id, "kill")));
   }
@@ -223,7 +210,6 @@ export class Daemon implements AsyncDisposable {
     );
   }
 
-  /** Attaches to the stream. */
   async stream(id: string, offset?: number | bigint): Promise<SseStream> {
     return this.#sse(await this.#attach(id, offset));
   }
@@ -262,7 +248,6 @@ export class Daemon implements AsyncDisposable {
     return await this.poll(id) as Required<PollResponse>;
   }
 
-  /** The health document. */
   async health(): Promise<Health> {
     return await json(await this.fetch("/v1/health"));
   }
@@ -279,22 +264,18 @@ export class Daemon implements AsyncDisposable {
     return found;
   }
 
-  /** A bare connection. */
   async connect(): Promise<RawConnection> {
     return await RawConnection.open(this.#port);
   }
 
-  /** Resident memory in bytes. */
   rss(): number {
     return residentBytes(this.pid);
   }
 
-  /** Open descriptors. */
   fdCount(): number {
     return fdCount(this.pid);
   }
 
-  /** Threads. */
   threadCount(): number {
     return threadCount(this.pid);
   }
@@ -338,7 +319,6 @@ export class Daemon implements AsyncDisposable {
   }
 }
 
-/** Path of an exec, or of one of its sub-resources. */
 export function execPath(id: string, what?: string): string {
   return `/v1/exec/${encodeURIComponent(id)}${what === undefined ? "" : `/${what}`}`;
 }

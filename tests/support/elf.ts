@@ -1,8 +1,4 @@
-/**
- * The symbols of a shared library, as readelf tells them: it is where a linker is, and reads every architecture's.
- *
- * @module
- */
+/** The symbols of a shared library, as readelf tells them: it is where a linker is, and reads every architecture's. */
 
 interface Symbol {
   readonly address: number;

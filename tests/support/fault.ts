@@ -1,8 +1,4 @@
-/**
- * A kernel that refuses or never answers a system call, for one daemon: a seccomp filter around its launcher.
- *
- * @module
- */
+/** A kernel that refuses or never answers a system call, for one daemon: a seccomp filter around its launcher. */
 
 import type { Scratch } from "./scratch.ts";
 

@@ -1,13 +1,8 @@
-/**
- * Requests to the file routes.
- *
- * @module
- */
+/** Requests to the file routes. */
 
 import { text } from "./answers.ts";
 import type { Daemon } from "./daemon.ts";
 
-/** The path and query of a file route. */
 export function fileUrl(
   route: "file" | "tar",
   path: string,
@@ -16,7 +11,6 @@ export function fileUrl(
   return `/v1/fs/${route}?${new URLSearchParams({ path, ...more })}`;
 }
 
-/** Reads a file. */
 export function getFile(
   daemon: Daemon,
   path: string,
@@ -25,7 +19,6 @@ export function getFile(
   return daemon.fetch(fileUrl("file", path, more));
 }
 
-/** Writes a file. */
 export function putFile(
   daemon: Daemon,
   path: string,
@@ -35,12 +28,10 @@ export function putFile(
   return daemon.fetch(fileUrl("file", path, more), { method: "PUT", body });
 }
 
-/** Downloads a directory. */
 export function getTar(daemon: Daemon, path: string): Promise<Response> {
   return daemon.fetch(fileUrl("tar", path));
 }
 
-/** Uploads an archive. */
 export function putTar(
   daemon: Daemon,
   path: string,

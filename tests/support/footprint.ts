@@ -1,8 +1,4 @@
-/**
- * What a daemon takes of its guest, and whether it gives that back: memory, descriptors and threads.
- *
- * @module
- */
+/** What a daemon takes of its guest, and whether it gives that back: memory, descriptors and threads. */
 
 import { strictEqual } from "node:assert/strict";
 import { eventually } from "./await_event.ts";
@@ -41,7 +37,6 @@ function taken(daemon: Daemon): Taken {
   };
 }
 
-/** What a daemon took at one time. */
 export class Footprint {
   readonly #daemon: Daemon;
   readonly #before: Taken;
@@ -64,7 +59,6 @@ export class Footprint {
     return new Footprint(daemon);
   }
 
-  /** Memory that was resident, in bytes. */
   get bytes(): number {
     return this.#before.resident;
   }

@@ -1,14 +1,9 @@
-/**
- * A disk that hangs: a small ext4 on a loop device, frozen and thawed.
- *
- * @module
- */
+/** A disk that hangs: a small ext4 on a loop device, frozen and thawed. */
 
 import { run } from "./tmpfs.ts";
 
 /** A file system of a test's own that can be frozen; thawed, unmounted and removed at the end of the block. */
 export class FrozenDisk implements Disposable {
-  /** Absolute path of the mount point. */
   readonly path: string;
   readonly #image: string;
 
@@ -31,7 +26,6 @@ export class FrozenDisk implements Disposable {
     return undefined;
   }
 
-  /** Path of an entry. */
   join(name: string): string {
     return `${this.path}/${name}`;
   }
@@ -46,7 +40,6 @@ export class FrozenDisk implements Disposable {
     run("fsfreeze", "-u", this.path);
   }
 
-  /** Thaws, unmounts and removes it. */
   [Symbol.dispose](): void {
     this.thaw();
     run("umount", "--lazy", this.path);

@@ -1,8 +1,6 @@
 /**
  * The rule of imports, as a function over a graph: main → daemon → http → rooms → native, everyone may import
  * config, log and contract, and these import nothing above them.
- *
- * @module
  */
 
 /** One import of ours: paths from the root of the repository. */

@@ -1,13 +1,10 @@
 /**
  * What the JSON Schemas that the daemon publishes say of values. A keyword that JSON Schema does not have is an error,
  * so that none is passed over in silence.
- *
- * @module
  */
 
 import { Ajv2020 } from "ajv/dist/2020.js";
 
-/** A schema, or a part of one. */
 export type JsonSchema = Readonly<Record<string, unknown>>;
 
 /** A set of definitions, by which `$ref` finds its schema. */

@@ -1,8 +1,4 @@
-/**
- * The daemon's log as tests see it: every line so far, and a promise for one that is still to come.
- *
- * @module
- */
+/** The daemon's log as tests see it: every line so far, and a promise for one that is still to come. */
 
 import { within } from "./await_event.ts";
 
@@ -26,7 +22,6 @@ export class LogLines {
     { matches: (line: LogLine) => boolean; take: (line: LogLine) => void }
   >();
 
-  /** Reads the stream to its end. */
   constructor(stream: ReadableStream<Uint8Array>) {
     this.ended = this.#read(stream);
   }
@@ -53,7 +48,6 @@ export class LogLines {
     }
   }
 
-  /** Lines with this message. */
   withMessage(msg: string): LogLine[] {
     return this.lines.filter((line) => line.msg === msg);
   }

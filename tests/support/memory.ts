@@ -1,8 +1,4 @@
-/**
- * What a process has in its memory, read from /proc: for tests that nothing secret stays there. Only root may look.
- *
- * @module
- */
+/** What a process has in its memory, read from /proc: for tests that nothing secret stays there. Only root may look. */
 
 /** Read at a time, in bytes. */
 const PIECE_BYTES = 4 << 20;

@@ -1,14 +1,13 @@
 /**
  * A second implementation of `Noise_KK_25519_ChaChaPoly_BLAKE2s`, the client's side, after the text of the
  * specification (revision 34) and with primitives that the daemon does not use.
- *
- * @module
  */
 
 import { chacha20poly1305 } from "@noble/ciphers/chacha.js";
 import { x25519 } from "@noble/curves/ed25519.js";
 import { blake2s } from "@noble/hashes/blake2.js";
 import { hmac } from "@noble/hashes/hmac.js";
+import { concat } from "./bytes.ts";
 import type { Daemon } from "./daemon.ts";
 
 type Bytes = Uint8Array;
@@ -16,21 +15,11 @@ type Bytes = Uint8Array;
 const PROTOCOL = "Noise_KK_25519_ChaChaPoly_BLAKE2s";
 const encoder = new TextEncoder();
 
-function joined(...parts: readonly Bytes[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
-
 /** Section 4.3. */
 function hkdf(key: Bytes, material: Bytes): [Bytes, Bytes] {
   const temp = hmac(blake2s, key, material);
   const one = hmac(blake2s, temp, new Uint8Array([1]));
-  return [one, hmac(blake2s, temp, joined(one, new Uint8Array([2])))];
+  return [one, hmac(blake2s, temp, concat([one, new Uint8Array([2])]))];
 }
 
 /** Section 5.1. */
@@ -43,11 +32,11 @@ class CipherState {
   }
 
   seal(data: Bytes, plain: Bytes): Uint8Array<ArrayBuffer> {
-    return joined(chacha20poly1305(this.#key, this.#nonce(), data).encrypt(plain));
+    return concat([chacha20poly1305(this.#key, this.#nonce(), data).encrypt(plain)]);
   }
 
   open(data: Bytes, sealed: Bytes): Uint8Array<ArrayBuffer> {
-    return joined(chacha20poly1305(this.#key, this.#nonce(), data).decrypt(sealed));
+    return concat([chacha20poly1305(this.#key, this.#nonce(), data).decrypt(sealed)]);
   }
 
   #nonce(): Bytes {
@@ -66,18 +55,14 @@ export interface ClientKeys {
   readonly ephemeral?: Bytes;
 }
 
-/** Messages after the handshake. */
 export class Session {
   readonly #sending: CipherState;
   readonly #receiving: CipherState;
-  /** What the daemon's handshake message carried. */
   readonly payload: Bytes;
-  /** The handshake's hash. */
   readonly hash: Bytes;
   /** The two keys, of what the client sends and of what it receives. */
   readonly keys: readonly [Bytes, Bytes];
 
-  /** See {@link Handshake.finish}. */
   constructor(sending: Bytes, receiving: Bytes, payload: Bytes, hash: Bytes) {
     this.#sending = new CipherState(sending);
     this.#receiving = new CipherState(receiving);
@@ -86,7 +71,6 @@ export class Session {
     this.hash = hash;
   }
 
-  /** The next message to the daemon. */
   seal(plain: Bytes | string): Uint8Array<ArrayBuffer> {
     const bytes = typeof plain === "string" ? encoder.encode(plain) : plain;
     return this.#sending.seal(new Uint8Array(0), bytes);
@@ -107,7 +91,6 @@ export class Handshake {
   #cipher: CipherState | undefined;
   readonly #secrets: Bytes[] = [];
 
-  /** Begins. */
   constructor(keys: ClientKeys) {
     this.#keys = keys;
     this.#ephemeral = keys.ephemeral ?? x25519.utils.randomSecretKey();
@@ -124,14 +107,13 @@ export class Handshake {
     return this.#secrets;
   }
 
-  /** The first message, with a payload. */
   first(payload: Bytes = new Uint8Array(0)): Uint8Array<ArrayBuffer> {
     const { secret, vmPublicKey } = this.#keys;
     const ephemeral = x25519.getPublicKey(this.#ephemeral);
     this.#mixHash(ephemeral);
     this.#mixKey(x25519.getSharedSecret(this.#ephemeral, vmPublicKey));
     this.#mixKey(x25519.getSharedSecret(secret, vmPublicKey));
-    return joined(ephemeral, this.#seal(payload));
+    return concat([ephemeral, this.#seal(payload)]);
   }
 
   /** Reads the answer. Throws when it is not the VM's. */
@@ -157,7 +139,7 @@ export class Handshake {
   }
 
   #mixHash(data: Bytes): void {
-    this.#hash = blake2s(joined(this.#hash, data));
+    this.#hash = blake2s(concat([this.#hash, data]));
   }
 
   #mixKey(material: Bytes): void {
@@ -171,7 +153,7 @@ export class Handshake {
 /** The prologue that names the guest's port. */
 export function portPrologue(port: number): Uint8Array<ArrayBuffer> {
   const text = encoder.encode(`microvms-tunnel\0${PROTOCOL}\x002\0/v1/tcp\0`);
-  return joined(text, new Uint8Array([port >> 8, port & 0xff]));
+  return concat([text, new Uint8Array([port >> 8, port & 0xff])]);
 }
 
 /** What the client's first transport message says under that prologue. */
@@ -180,7 +162,6 @@ export const READY = "microvms-tunnel-ready";
 /** A VM and its client, and the run hook's part that tells the VM so. */
 export class Pair {
   readonly #seed = x25519.utils.randomSecretKey();
-  /** The client's secret. */
   readonly secret: Bytes = x25519.utils.randomSecretKey();
 
   /** The run hook's keys, by their wire names. */
@@ -196,18 +177,15 @@ export class Pair {
     return this.#seed.toBase64();
   }
 
-  /** The VM's seed. */
   get seedBytes(): Bytes {
     return this.#seed;
   }
 
-  /** A handshake under a prologue. */
   handshake(prologue: Bytes = new Uint8Array(0), secret: Bytes = this.secret): Handshake {
     return new Handshake({ secret, vmPublicKey: x25519.getPublicKey(this.#seed), prologue });
   }
 }
 
-/** Bootstraps a daemon with the keys of a new pair. */
 export async function bootstrapPair(daemon: Daemon): Promise<Pair> {
   const pair = new Pair();
   const token = crypto.randomUUID();

@@ -1,8 +1,4 @@
-/**
- * What /proc says about a process, for tests that look at the daemon or its children from outside.
- *
- * @module
- */
+/** What /proc says about a process, for tests that look at the daemon or its children from outside. */
 
 import { eventually } from "./await_event.ts";
 
@@ -64,7 +60,6 @@ export function childrenOf(pid: number): ProcessStat[] {
   return processes().filter((stat) => stat.ppid === pid);
 }
 
-/** Resident memory in bytes. */
 export function residentBytes(pid: number): number {
   return statusBytes(pid, "VmRSS");
 }
@@ -89,7 +84,6 @@ function statusBytes(pid: number, field: string): number {
   return Number(new RegExp(`^${field}:\\s+([0-9]+) kB$`, "m").exec(status)?.[1]) * 1024;
 }
 
-/** Number of open descriptors. */
 export function fdCount(pid: number): number {
   return [...Deno.readDirSync(`/proc/${pid}/fd`)].length;
 }
@@ -131,7 +125,6 @@ export function threadNames(pid: number): string[] {
   return names;
 }
 
-/** Number of threads. */
 export function threadCount(pid: number): number {
   return [...Deno.readDirSync(`/proc/${pid}/task`)].length;
 }

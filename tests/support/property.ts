@@ -2,8 +2,6 @@
  * How long properties are looked at. In the test run each takes some seconds at most; for longer there is
  * `GUESTD_PROPERTY_RUNS=10000 ./build.sh test tests/property/`, and with `GUESTD_PROPERTY_SEED` a failure, which names
  * its seed, comes again. The properties of the native library take `PROPTEST_CASES`.
- *
- * @module
  */
 
 /** Parameters for `fc.assert`: so many runs, unless the environment says otherwise. */

@@ -1,14 +1,11 @@
 /**
  * What a daemon publishes of itself in `/v1/schema`, and a check of its answers against that: whatever a test asks
  * for by `Daemon.fetch` must be an answer that the document announces, in status, slug, header and shape.
- *
- * @module
  */
 
 import { Definitions, type JsonSchema } from "./json_schema.ts";
 import type { SseEvent } from "./sse.ts";
 
-/** One route as the document has it. */
 export interface PublishedRow {
   readonly method: string;
   readonly path: string;
@@ -21,13 +18,11 @@ export interface PublishedRow {
   readonly sse_events?: Readonly<Record<string, JsonSchema>>;
 }
 
-/** A body as the document has it. */
 export interface PublishedContent {
   readonly content_type: string;
   readonly schema?: JsonSchema;
 }
 
-/** A status as the document has it. */
 export interface PublishedStatus {
   readonly code: number;
   readonly error: string;
@@ -51,12 +46,10 @@ export interface PublishedDocument {
   readonly version_header: string;
 }
 
-/** Checks answers against the document. */
 export class Published {
   readonly document: PublishedDocument;
   readonly #definitions: Definitions;
 
-  /** Takes the document as it was served. */
   constructor(document: PublishedDocument) {
     this.document = document;
     this.#definitions = new Definitions(document.$defs);

@@ -1,8 +1,4 @@
-/**
- * The core's exports as its Rust source declares them, in the words of Deno's symbol tables.
- *
- * @module
- */
+/** The core's exports as its Rust source declares them, in the words of Deno's symbol tables. */
 
 /** Parameters and result of a function, as Deno names types. */
 export interface Signature {

@@ -1,8 +1,5 @@
-/**
- * The modules of the native core and what they import of each other, by reading their source.
- *
- * @module
- */
+/** The modules of the native core and what they import of each other, by reading their source. */
+
 import type { Edge } from "./import_graph.ts";
 
 /** The file of each module, by its path: `crate::process::log`. */

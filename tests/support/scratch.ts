@@ -1,12 +1,7 @@
-/**
- * A directory of a test's own.
- *
- * @module
- */
+/** A directory of a test's own. */
 
 /** A new empty directory, removed with all it holds at the end of the block. */
 export class Scratch implements Disposable {
-  /** Absolute path. */
   readonly path: string;
 
   /** Makes it; everybody may enter it and write to it. */
@@ -15,12 +10,10 @@ export class Scratch implements Disposable {
     Deno.chmodSync(this.path, 0o777);
   }
 
-  /** Path of an entry. */
   join(name: string): string {
     return `${this.path}/${name}`;
   }
 
-  /** Whether there is an entry. */
   has(name: string): boolean {
     return [...Deno.readDirSync(this.path)].some((entry) => entry.name === name);
   }
@@ -33,7 +26,6 @@ export class Scratch implements Disposable {
     return path;
   }
 
-  /** Removes it. */
   [Symbol.dispose](): void {
     // Whoever is not root cannot empty a directory that a test made unwritable.
     if (Deno.uid() !== 0) {

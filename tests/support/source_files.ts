@@ -1,8 +1,4 @@
-/**
- * The project's own sources, for tests that hold them to the rules of the house.
- *
- * @module
- */
+/** The project's own sources, for tests that hold them to the rules of the house. */
 
 const ROOT = new URL("../../", import.meta.url);
 

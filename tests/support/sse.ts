@@ -1,11 +1,10 @@
 /**
  * A client for Server-Sent Events that hides nothing: comments are items too, and the exact bytes of each output
  * event and exact 64-bit offsets are there. It reads any stream of bytes: a fetched body or a raw connection's.
- *
- * @module
  */
 
 import { PATIENCE_MS, within } from "./await_event.ts";
+import { concat } from "./bytes.ts";
 
 /** A comment line, such as the keepalive. */
 export interface SseComment {
@@ -13,7 +12,6 @@ export interface SseComment {
   readonly text: string;
 }
 
-/** One event. */
 export interface SseEvent {
   readonly kind: "event";
   /** `message` where the frame names none. */
@@ -195,7 +193,6 @@ export class SseStream implements AsyncDisposable {
     return new StreamRest(await within("the end of the SSE stream", events, 3 * PATIENCE_MS));
   }
 
-  /** Detaches. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#reader.cancel().catch(() => {});
   }
@@ -205,7 +202,6 @@ export class SseStream implements AsyncDisposable {
 export class StreamRest {
   readonly events: readonly ExecEvent[];
 
-  /** Keeps the events. */
   constructor(events: readonly ExecEvent[]) {
     this.events = events;
   }
@@ -215,21 +211,13 @@ export class StreamRest {
     const chunks = this.events.flatMap((event) =>
       event.event === "output" && (stream ?? event.stream) === event.stream ? [event.bytes] : []
     );
-    const all = new Uint8Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0));
-    let at = 0;
-    for (const chunk of chunks) {
-      all.set(chunk, at);
-      at += chunk.length;
-    }
-    return all;
+    return concat(chunks);
   }
 
-  /** The same as text. */
   text(stream?: string): string {
     return new TextDecoder().decode(this.bytes(stream));
   }
 
-  /** The gaps. */
   get gaps(): Gap[] {
     return this.events.filter((event) => event.event === "gap");
   }

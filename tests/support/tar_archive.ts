@@ -1,9 +1,9 @@
 /**
  * Archives written block by block, for what no proper writer would write: lying sizes, names that lead out, broken
  * checksums, headers without members.
- *
- * @module
  */
+
+import { concat } from "./bytes.ts";
 
 const BLOCK = 512;
 const encoder = new TextEncoder();
@@ -16,9 +16,7 @@ export interface MemberSpec {
   readonly type?: string;
   /** What follows the header, padded. */
   readonly content?: string | Uint8Array;
-  /** Target of a link. */
   readonly link?: string | Uint8Array;
-  /** Permission bits. */
   readonly mode?: number;
   /** Seconds since the epoch. */
   readonly mtime?: number;
@@ -28,7 +26,6 @@ export interface MemberSpec {
   readonly spoil?: (header: Uint8Array) => void;
 }
 
-/** One member: its header and its padded content. */
 export function member(spec: MemberSpec): Uint8Array<ArrayBuffer> {
   const content = bytesOf(spec.content ?? "");
   const header = new Uint8Array(BLOCK);
@@ -96,17 +93,6 @@ export function base256(value: bigint): Uint8Array {
   for (let at = 11; at >= 0; at--, rest >>= 8n) field[at] = Number(rest & 0xffn);
   field[0] = (field[0] ?? 0) | 0x80;
   return field;
-}
-
-/** Pieces as one. */
-export function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
 }
 
 function bytesOf(value: string | Uint8Array): Uint8Array {

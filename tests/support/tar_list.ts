@@ -1,10 +1,5 @@
-/**
- * A reader of pax archives, strict enough to notice what other readers would forgive.
- *
- * @module
- */
+/** A reader of pax archives, strict enough to notice what other readers would forgive. */
 
-/** A member as its headers say it. */
 export interface ListedMember {
   readonly name: string;
   readonly type: string;

@@ -1,12 +1,7 @@
-/**
- * A small file system of a test's own: the way to a disk that is really full.
- *
- * @module
- */
+/** A small file system of a test's own: the way to a disk that is really full. */
 
 /** A tmpfs, unmounted and removed at the end of the block. */
 export class Tmpfs implements Disposable {
-  /** Absolute path of the mount point. */
   readonly path: string;
 
   private constructor(path: string) {
@@ -21,7 +16,6 @@ export class Tmpfs implements Disposable {
     return undefined;
   }
 
-  /** Path of an entry. */
   join(name: string): string {
     return `${this.path}/${name}`;
   }
@@ -46,7 +40,6 @@ export class Tmpfs implements Disposable {
     }
   }
 
-  /** Unmounts and removes it. */
   [Symbol.dispose](): void {
     run("umount", "--lazy", this.path);
     Deno.removeSync(this.path);

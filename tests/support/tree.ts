@@ -1,8 +1,6 @@
 /**
  * What lies beneath a directory, in a form that compares: names, kinds, contents, modes, times, links. `find` lists it,
  * since Deno sees no names that are not UTF-8.
- *
- * @module
  */
 
 /** What is compared besides kinds, names and contents. */

@@ -1,45 +1,28 @@
-/**
- * The client's side of a tunnel: WebSocket frames written and read by hand, over a bare TCP connection.
- *
- * @module
- */
+/** The client's side of a tunnel: WebSocket frames written and read by hand, over a bare TCP connection. */
 
-import { within } from "./await_event.ts";
+import { BareSocket } from "./bare_socket.ts";
+import { concat } from "./bytes.ts";
 import type { Daemon } from "./daemon.ts";
 import { FIN, frame, OP } from "./frames.ts";
+import { request } from "./raw_http.ts";
 
 /** The sample key of the RFC, and what it is answered with. */
 export const SAMPLE_KEY = "dGhlIHNhbXBsZSBub25jZQ==";
 /** See {@link SAMPLE_KEY}. */
 export const SAMPLE_ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
 
-/** A frame as the daemon sent it. */
 export interface Frame {
   readonly opcode: number;
   readonly payload: Uint8Array<ArrayBuffer>;
 }
 
-/** What a close frame says. */
 export interface Closed {
   readonly code: number;
   readonly reason: string;
 }
 
-/**
- * A client. Invariant: `#buffer` from `#start` to `#end` holds the bytes that arrived and no frame has claimed yet.
- */
-export class TunnelClient implements Disposable {
-  /** The bare connection. */
-  readonly socket: Deno.TcpConn;
-  #buffer = new Uint8Array(64 * 1024);
-  #start = 0;
-  #end = 0;
-
-  private constructor(socket: Deno.TcpConn) {
-    this.socket = socket;
-    socket.setNoDelay(true);
-  }
-
+/** A client of a tunnel. */
+export class TunnelClient extends BareSocket {
   /** Connects and asks for a tunnel; `behind` goes out in one piece with the request. Reads no answer. */
   static async ask(
     daemon: Daemon,
@@ -47,8 +30,7 @@ export class TunnelClient implements Disposable {
     behind: Uint8Array = new Uint8Array(),
     headers: Readonly<Record<string, string>> = {},
   ): Promise<TunnelClient> {
-    const socket = await Deno.connect({ hostname: "127.0.0.1", port: daemon.port });
-    const client = new TunnelClient(socket);
+    const client = new TunnelClient(await BareSocket.dial(daemon.port));
     const all: Record<string, string> = {
       "Host": "127.0.0.1",
       "Connection": "Upgrade",
@@ -58,12 +40,8 @@ export class TunnelClient implements Disposable {
       ...(daemon.token === undefined ? {} : { "Authorization": `Bearer ${daemon.token}` }),
       ...headers,
     };
-    const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`).join("");
-    const head = new TextEncoder().encode(`GET /v1/tcp${query} HTTP/1.1\r\n${lines}\r\n`);
-    const request = new Uint8Array(head.length + behind.length);
-    request.set(head);
-    request.set(behind, head.length);
-    await client.send(request);
+    const head = request("GET", `/v1/tcp${query}`, Object.entries(all));
+    await client.send(concat([head, behind]));
     return client;
   }
 
@@ -82,53 +60,28 @@ export class TunnelClient implements Disposable {
     return client;
   }
 
-  /** Sends bytes as they are. */
-  async send(...pieces: readonly Uint8Array[]): Promise<void> {
-    for (let rest of pieces) {
-      while (rest.length > 0) {
-        rest = rest.subarray(await within("the daemon to read", this.socket.write(rest)));
-      }
-    }
-  }
-
-  /** Sends one binary message. */
   async say(payload: Uint8Array | string): Promise<void> {
     await this.send(frame(FIN | OP.binary, payload));
   }
 
   /** The head of the answer to the request, as text. */
   async head(): Promise<string> {
-    for (;;) {
-      const text = new TextDecoder().decode(this.#buffer.subarray(this.#start, this.#end));
-      const at = text.indexOf("\r\n\r\n");
-      if (at !== -1) {
-        this.#start += at + 4;
-        return text.slice(0, at + 4);
-      }
-      if (!await this.#more()) throw new Error("Cannot read the answer: the daemon closed");
-    }
+    return await this.through("\r\n\r\n");
   }
 
   /** The next frame; null at the end of the connection. */
   async frame(): Promise<Frame | null> {
-    while (this.#end - this.#start < 2) if (!await this.#more()) return null;
-    const short = (this.#buffer[this.#start + 1] ?? 0) & 0x7f;
-    const size = short === 126 ? 2 : short === 127 ? 8 : 0;
-    while (this.#end - this.#start < 2 + size) if (!await this.#more()) return null;
-    const view = new DataView(this.#buffer.buffer, this.#start);
-    const opcode = view.getUint8(0);
-    const length = size === 0
-      ? short
-      : size === 2
-      ? view.getUint16(2)
-      : Number(view.getBigUint64(2));
-    while (this.#end - this.#start < 2 + size + length) if (!await this.#more()) return null;
-    const from = this.#start + 2 + size;
-    this.#start = from + length;
+    const begin = await this.whole(2);
+    if (begin === null) return null;
+    const [opcode = 0, short = 0] = begin;
+    const long = await this.whole(short === 126 ? 2 : short === 127 ? 8 : 0);
+    const length = long?.length ? Number(`0x${long.toHex()}`) : short;
+    const payload = long && await this.whole(length);
+    if (payload === null) return null;
     if ((opcode & 0x70) !== 0 || (opcode & FIN) === 0) {
       throw new Error(`Cannot read a frame that begins with ${opcode}`);
     }
-    return { opcode: opcode & 0x0f, payload: this.#buffer.slice(from, from + length) };
+    return { opcode: opcode & 0x0f, payload };
   }
 
   /** The payload of the next message, which must be binary. */
@@ -142,7 +95,7 @@ export class TunnelClient implements Disposable {
   }
 
   /** Exactly so many relayed bytes, of as many frames as it takes. */
-  async bytes(size: number): Promise<Uint8Array<ArrayBuffer>> {
+  override async bytes(size: number): Promise<Uint8Array<ArrayBuffer>> {
     const all = new Uint8Array(size);
     for (let at = 0; at < size;) {
       const payload = await this.message();
@@ -151,11 +104,6 @@ export class TunnelClient implements Disposable {
       at += payload.length;
     }
     return all;
-  }
-
-  /** The next relayed bytes as text. */
-  async text(size: number): Promise<string> {
-    return new TextDecoder().decode(await this.bytes(size));
   }
 
   /** Waits for the close frame, passing over nothing, answers it and waits for the connection's end. */
@@ -175,44 +123,9 @@ export class TunnelClient implements Disposable {
       throw new Error(`Cannot see the end: got a frame with opcode ${next.opcode}`);
     }
   }
-
-  /** Closes without a word. */
-  [Symbol.dispose](): void {
-    try {
-      this.socket.close();
-    } catch {
-      // Already closed.
-    }
-  }
-
-  async #more(): Promise<boolean> {
-    if (this.#start > 0 && this.#start === this.#end) this.#start = this.#end = 0;
-    if (this.#end === this.#buffer.length) {
-      const live = this.#buffer.subarray(this.#start, this.#end);
-      const larger = live.length > this.#buffer.length / 2
-        ? new Uint8Array(this.#buffer.length * 2)
-        : this.#buffer;
-      larger.set(live);
-      this.#buffer = larger;
-      this.#end = live.length;
-      this.#start = 0;
-    }
-    const read = this.socket.read(this.#buffer.subarray(this.#end)).catch(endOfReset);
-    const count = await within("more bytes of the tunnel", read);
-    this.#end += count ?? 0;
-    return count !== null;
-  }
 }
 
-/** What a close frame says. */
 export function closedBy({ payload }: Frame): Closed {
   const code = payload.length < 2 ? 1005 : new DataView(payload.buffer).getUint16(0);
   return { code, reason: new TextDecoder().decode(payload.subarray(2)) };
-}
-
-function endOfReset(error: unknown): null {
-  if (error instanceof Deno.errors.ConnectionReset || error instanceof Deno.errors.BrokenPipe) {
-    return null;
-  }
-  throw error;
 }

@@ -1,29 +1,21 @@
-/**
- * A daemon with an identity, and a guest behind it.
- *
- * @module
- */
+/** A daemon with an identity, and a guest behind it. */
 
 import { strictEqual } from "node:assert/strict";
+import type { BareSocket } from "./bare_socket.ts";
 import { Daemon } from "./daemon.ts";
 import { bootstrapPair, type Pair, portPrologue, READY, type Session } from "./noise.ts";
 import { TunnelClient } from "./tunnel_client.ts";
-import { Guest, type GuestConnection } from "./tunnel_guest.ts";
+import { Guest } from "./tunnel_guest.ts";
 
 /** What a client offers. */
 export const OFFER = new Uint8Array([1]);
 /** The empty prologue, or nothing. */
 export const NONE = new Uint8Array(0);
-/** Bytes as text. */
 export const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
-/** A daemon with an identity, its client's keys, and a guest. */
 export class House implements AsyncDisposable {
-  /** The daemon. */
   readonly daemon: Daemon;
-  /** Its client's keys. */
   readonly pair: Pair;
-  /** Somebody who listens on a loopback port. */
   readonly guest: Guest = new Guest();
 
   private constructor(daemon: Daemon, pair: Pair) {
@@ -31,7 +23,6 @@ export class House implements AsyncDisposable {
     this.pair = pair;
   }
 
-  /** Opens it. */
   static async open(): Promise<House> {
     const daemon = await Daemon.start();
     return new House(daemon, await bootstrapPair(daemon));
@@ -52,7 +43,6 @@ export class House implements AsyncDisposable {
     return [client, session];
   }
 
-  /** Ends both. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.guest[Symbol.dispose]();
     await this.daemon[Symbol.asyncDispose]();
@@ -63,7 +53,7 @@ export class House implements AsyncDisposable {
 export async function hello(
   client: TunnelClient,
   session: Session,
-  connection: GuestConnection,
+  connection: BareSocket,
 ): Promise<void> {
   await client.say(session.seal("hello"));
   strictEqual(await connection.text(5), "hello");

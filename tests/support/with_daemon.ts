@@ -4,15 +4,12 @@
  * ```ts
  * withDaemon.test("a command says hello", async ({ daemon, scratch }) => {...});
  * ```
- *
- * @module
  */
 
 import { asRoot } from "./as_root.ts";
 import { Daemon, type DaemonOptions } from "./daemon.ts";
 import { Scratch } from "./scratch.ts";
 
-/** What such a test is given. */
 export interface Given {
   readonly daemon: Daemon;
   /** A directory of the test's own, made when it is asked for; it outlives the daemon. */
@@ -22,7 +19,6 @@ export interface Given {
 
 type Body = (given: Given) => Promise<void>;
 
-/** What has a `test` of its own. */
 interface Tests {
   test(name: string, body: Body): void;
 }

@@ -2,8 +2,6 @@
  * The guest image as one machine after another, in the order in which a platform drives it: boot, probes, freeze, two
  * guests from what was frozen, a suspend in the middle of one's life, its end. Each test goes on where the one before
  * it stopped; `./build.sh vm-test` runs them.
- *
- * @module
  */
 
 import {

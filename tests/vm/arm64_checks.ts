@@ -1,8 +1,6 @@
 /**
  * The image for aarch64: it boots, answers and runs commands. What it is made of is all that differs from amd64, so the
  * rest is checked there, where emulation is faster.
- *
- * @module
  */
 
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";

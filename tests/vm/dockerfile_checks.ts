@@ -1,8 +1,6 @@
 /**
  * What `image/Dockerfile` makes, driven as its platform would: `./build.sh dockerfile` has started its entrypoint as
  * PID 1, and runs this in the same network.
- *
- * @module
  */
 
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";

@@ -1,8 +1,4 @@
-/**
- * Files, trees and the reserve, inside a guest.
- *
- * @module
- */
+/** Files, trees and the reserve, inside a guest. */
 
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { text } from "../support/answers.ts";
@@ -36,7 +32,6 @@ async function download(
   return await answer.bytes();
 }
 
-/** A file and a tree, in and out. */
 export async function checkFiles(guest: Guest): Promise<void> {
   const content = new Uint8Array(3 * MIB);
   for (let at = 0; at < content.length; at += 65536) {

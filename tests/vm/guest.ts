@@ -1,8 +1,6 @@
 /**
  * A client for the daemon inside a guest, on the forwarded port. Slower than {@link Daemon}'s, and not at all about
  * the process, which is in another machine.
- *
- * @module
  */
 
 import type { PollResponse, StdinResponse } from "../../src/contract/exec.ts";
@@ -124,7 +122,6 @@ export class Guest implements Disposable {
     return await this.sh("grep -E '^Vm(RSS|HWM)' /proc/1/status | tr -s '[:space:]' ' '");
   }
 
-  /** Closes its connections. */
   [Symbol.dispose](): void {
     this.#client.close();
   }

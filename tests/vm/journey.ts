@@ -1,11 +1,8 @@
 /**
  * A test of many steps on one machine, each of which holds what the next one needs. It is one test to Deno, so that what
  * the steps leave open is checked for at its end.
- *
- * @module
  */
 
-/** Adds a step. */
 export type AddStep = (name: string, fn: () => Promise<void>) => void;
 
 /** A test that takes its steps in order, stops at the first that fails, and always calls `end`. */

@@ -1,8 +1,4 @@
-/**
- * A virtual machine that runs the guest image, by the script that anybody would boot it with.
- *
- * @module
- */
+/** A virtual machine that runs the guest image, by the script that anybody would boot it with. */
 
 import { eventually, within } from "../support/await_event.ts";
 import { LogLines } from "../support/log_lines.ts";
@@ -16,15 +12,12 @@ const BOOT_MS = 120_000;
 /** From the terminate hook to QEMU's end, at most, in milliseconds. */
 const POWER_OFF_MS = 30_000;
 
-/** An architecture that there is an image for. */
 export type Arch = "amd64" | "arm64";
 
-/** What one machine is made of. */
 export interface MachineOptions {
   readonly arch: Arch;
   /** Its disk, which it writes to. */
   readonly disk: string;
-  /** Memory in MiB. */
   readonly memoryMib?: number;
   /** More words for the kernel's command line. */
   readonly append?: string;
@@ -89,7 +82,6 @@ function exists(path: string): boolean {
 export class Machine implements AsyncDisposable {
   /** What the guest's console has shown. */
   readonly console: LogLines;
-  /** Settles when QEMU has ended. */
   readonly exited: Promise<Deno.CommandStatus>;
   readonly options: MachineOptions;
   /** A path short enough for a socket, wherever the checkout lies. */
@@ -186,7 +178,6 @@ export class Machine implements AsyncDisposable {
     await this.#open.command("set_link", { name: "net", up: true });
   }
 
-  /** A client for the daemon in the guest. */
   async guest(token?: string): Promise<Guest> {
     return new Guest(await this.#open.forwardedPort(), token);
   }

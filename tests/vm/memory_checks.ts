@@ -1,8 +1,4 @@
-/**
- * A guest of 512 MiB under all that a client may ask for: nothing is lost, and the kernel's OOM killer stays away.
- *
- * @module
- */
+/** A guest of 512 MiB under all that a client may ask for: nothing is lost, and the kernel's OOM killer stays away. */
 
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import type { PollResponse } from "../../src/contract/exec.ts";
@@ -89,7 +85,6 @@ step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry dat
   await guest.ack(server);
 });
 
-/** Sends a message through a tunnel and sees it come back. */
 async function echoes(tunnel: WebSocket, message: string): Promise<void> {
   strictEqual(await echoed(tunnel, message), message);
 }

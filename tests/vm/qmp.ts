@@ -1,8 +1,4 @@
-/**
- * QEMU's machine protocol, as far as freezing and restoring a machine needs it.
- *
- * @module
- */
+/** QEMU's machine protocol, as far as freezing and restoring a machine needs it. */
 
 import { within } from "../support/await_event.ts";
 

@@ -1,8 +1,4 @@
-/**
- * Tunnels to a server inside a guest.
- *
- * @module
- */
+/** Tunnels to a server inside a guest. */
 
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
@@ -48,14 +44,12 @@ export async function echoed(socket: WebSocket, message: string): Promise<string
   return await within("the echo", promise);
 }
 
-/** The code with which the daemon closes. */
 async function closeCode(socket: WebSocket): Promise<number> {
   const { promise, resolve } = Promise.withResolvers<number>();
   socket.onclose = ({ code }) => resolve(code);
   return await within("the tunnel's end", promise);
 }
 
-/** The next message. */
 async function message(socket: WebSocket): Promise<Uint8Array<ArrayBuffer>> {
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
   socket.onmessage = ({ data }) => resolve(new Uint8Array(data as ArrayBuffer));
