@@ -2,10 +2,11 @@ import { ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import type { BareSocket } from "../support/bare_socket.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
+import { withTunnel } from "../support/with_tunnel.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 import { House } from "../support/tunnel_house.ts";
-import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
+import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1 << 20;
 const GIB = 1 << 30;
@@ -39,10 +40,7 @@ async function drained(
   }
 }
 
-withDaemon.test("a flood to a stalled guest stalls the client, costs no memory, and loses nothing", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("a flood to a stalled guest stalls the client, costs no memory, and loses nothing", async ({ client, connection, daemon }) => {
   // Frames of a megabyte, their masks included.
   const message = frame(FIN | OP.binary, new Uint8Array(MIB));
   const sent = new Progress();
@@ -68,10 +66,7 @@ withDaemon.test("a flood to a stalled guest stalls the client, costs no memory, 
   strictEqual(await client.text(9), "all of it");
 });
 
-withDaemon.test("a flood to a stalled client stalls the guest, costs no memory, and loses nothing", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("a flood to a stalled client stalls the guest, costs no memory, and loses nothing", async ({ client, connection, daemon }) => {
   const sent = new Progress();
   const before = daemon.rss();
   const total = 256 * MIB;
@@ -136,10 +131,11 @@ Deno.test("a tunnel that is stalled both ways holds four megabytes at most, with
   const before = daemon.rss();
   for (let number = 0; number < tunnels; number++) {
     const isPrivate = number % 2 === 1;
-    const [client, session] = isPrivate
-      ? await house.tunnel()
-      : [await TunnelClient.open(daemon, `?port=${guest.port}`), undefined];
-    const connection = await guest.accept();
+    const { client, session, connection } = isPrivate ? await house.tunnel() : {
+      client: await TunnelClient.open(daemon, `?port=${guest.port}`),
+      session: undefined,
+      connection: await guest.accept(),
+    };
     ends.use(client);
     ends.use(connection);
     floods.push(flood(() => client.say(session?.seal(block) ?? block)));
@@ -152,10 +148,7 @@ Deno.test("a tunnel that is stalled both ways holds four megabytes at most, with
   ok(grown < tunnels * 4 * MIB, `${tunnels} tunnels took ${grown} bytes`);
 });
 
-withDaemon.test("pings of a client that reads no answers make it wait, and pile up nowhere", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("pings of a client that reads no answers make it wait, and pile up nowhere", async ({ client, connection, daemon }) => {
   const before = daemon.rss();
   const pings = frame(FIN | OP.ping, "p".repeat(125));
   const batch = new Uint8Array(pings.length * 1000);

@@ -4,6 +4,7 @@ import { Daemon } from "../support/daemon.ts";
 import { closing, OP } from "../support/frames.ts";
 import { closedBy, SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
+import { withTunnel } from "../support/with_tunnel.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 /** Asks for a tunnel and gives the answer's head and the rest of its first piece. */
@@ -138,31 +139,13 @@ withDaemon.test("what stands in the way after the upgrade is said with a close c
   }
 });
 
-withDaemon.test("a guest's end is 1000, the daemon's is 1001, and a client's close is answered as it was said", async ({ daemon }) => {
-  using guest = new Guest();
-  {
-    using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-    using connection = await guest.accept();
-    connection.socket.close();
-    strictEqual((await client.closed()).code, 1000);
-  }
-  {
-    using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-    using connection = await guest.accept();
-    await client.send(closing(3210, "enough"));
-    const answered = await client.frame();
-    strictEqual(answered?.opcode, OP.close);
-    deepStrictEqual(closedBy(answered), { code: 3210, reason: "enough" });
-    await client.ended();
-    strictEqual(await connection.ending(), "end");
-  }
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
-  await connection.send("last words");
-  strictEqual(await client.text(10), "last words");
-  await (await daemon.hook("terminate")).body?.cancel();
-  strictEqual((await client.closed()).code, 1001);
-  strictEqual(await daemon.end(), 0);
+withTunnel.test("a client's close is answered as it was said", async ({ client, connection }) => {
+  await client.send(closing(3210, "enough"));
+  const answered = await client.frame();
+  strictEqual(answered?.opcode, OP.close);
+  deepStrictEqual(closedBy(answered), { code: 3210, reason: "enough" });
+  await client.ended();
+  strictEqual(await connection.ending(), "end");
 });
 
 withDaemon.test("the dial goes to 127.0.0.1 and nowhere else", async ({ daemon }) => {

@@ -5,6 +5,7 @@ import { eventually, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
 import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
+import { withTunnel } from "../support/with_tunnel.ts";
 import { Guest, ResettingGuest } from "../support/tunnel_guest.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
@@ -59,10 +60,7 @@ withDaemon.test("a guest that closes with the client's bytes still coming cuts n
   }
 });
 
-withDaemon.test("what a client sends before it answers the guest's end still reaches the guest", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("what a client sends before it answers the guest's end still reaches the guest", async ({ client, connection }) => {
   await connection.send("done");
   await connection.socket.closeWrite();
   strictEqual(await client.text(4), "done");
@@ -75,10 +73,7 @@ withDaemon.test("what a client sends before it answers the guest's end still rea
   await client.ended();
 });
 
-withDaemon.test("a client that closes with megabytes in flight cuts none of them", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("a client that closes with megabytes in flight cuts none of them", async ({ client, connection }) => {
   const size = 12 * MIB;
   const sending = (async (): Promise<void> => {
     for (let at = 0; at < size; at += 65536) await client.say(new Uint8Array(65536));
@@ -197,10 +192,7 @@ withDaemonAsRoot.test("a tunnel whose guest takes nothing is gone within a secon
   }, Deno.errors.ConnectionReset);
 });
 
-withDaemon.test("a client that does not answer the close frame loses its connection after five seconds", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("a client that does not answer the close frame loses its connection after five seconds", async ({ client, connection }) => {
   connection.socket.close();
   strictEqual((await client.frame())?.opcode, OP.close);
   const begun = performance.now();

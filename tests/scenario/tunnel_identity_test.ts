@@ -2,26 +2,23 @@ import { ok, rejects, strictEqual } from "node:assert/strict";
 import { portPrologue, READY, type Session } from "../support/noise.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
-import { hello, House, NONE, OFFER, text } from "../support/tunnel_house.ts";
+import { House, NONE, OFFER, text } from "../support/tunnel_house.ts";
 
 Deno.test("a client that proves itself is relayed, under either prologue, with or without a payload", async () => {
   await using house = await House.open();
   for (const bound of [false, true]) {
     for (const payload of [NONE, OFFER, new Uint8Array([0]), new Uint8Array([0xfe])]) {
-      const [client, session] = await house.tunnel(payload, bound);
-      using _client = client;
-      strictEqual(session.payload.toHex(), payload.length === 0 ? "" : "01");
-      using connection = await house.guest.accept();
-      await hello(client, session, connection);
+      using tunnel = await house.tunnel(payload, bound);
+      strictEqual(tunnel.session.payload.toHex(), payload.length === 0 ? "" : "01");
+      await tunnel.hello();
     }
   }
 });
 
 Deno.test("chunks are of 32768 bytes at most, and up to 65519 are taken", async () => {
   await using house = await House.open();
-  const [client, session] = await house.tunnel();
-  using _client = client;
-  using connection = await house.guest.accept();
+  using tunnel = await house.tunnel();
+  const { client, session, connection } = tunnel;
   const sizes = [65519, 1, 32768, 65519];
   for (const size of sizes) await client.say(session.seal(new Uint8Array(size).fill(size % 251)));
   for (const size of sizes) {
@@ -39,9 +36,8 @@ Deno.test("chunks are of 32768 bytes at most, and up to 65519 are taken", async 
 
 Deno.test("a message in fragments is one message", async () => {
   await using house = await House.open();
-  const [client, session] = await house.tunnel();
-  using _client = client;
-  using connection = await house.guest.accept();
+  using tunnel = await house.tunnel();
+  const { client, session, connection } = tunnel;
   const sealed = session.seal("in three parts");
   await client.send(
     frame(OP.binary, sealed.subarray(0, 3)),
@@ -71,9 +67,8 @@ Deno.test("the confirmation and what follows it may come in one piece", async ()
 Deno.test("both ends say when they are done, and the guest sees the client's end as one", async () => {
   await using house = await House.open();
   {
-    const [client, session] = await house.tunnel();
-    using _client = client;
-    using connection = await house.guest.accept();
+    using tunnel = await house.tunnel();
+    const { client, session, connection } = tunnel;
     await client.say(session.seal("question"));
     await client.say(session.seal(NONE));
     strictEqual(await connection.text(8), "question");
@@ -86,9 +81,8 @@ Deno.test("both ends say when they are done, and the guest sees the client's end
     strictEqual((await client.closed()).code, 1000);
   }
   {
-    const [client, session] = await house.tunnel(NONE);
-    using _client = client;
-    using connection = await house.guest.accept();
+    using tunnel = await house.tunnel(NONE);
+    const { client, session, connection } = tunnel;
     // Without an offer an empty message means nothing, and none is sent.
     await client.say(session.seal(NONE));
     await client.say(session.seal("still there"));
@@ -107,9 +101,8 @@ Deno.test("a client that leaves without its agreed end is cut short, and its gue
   for (const [how, act] of Object.entries(leave)) {
     for (const [payload, ending] of [[OFFER, "reset"], [NONE, "end"]] as const) {
       await test.step(`${how}, ${ending}`, async () => {
-        const [client, session] = await house.tunnel(payload);
-        using _client = client;
-        using connection = await house.guest.accept();
+        using tunnel = await house.tunnel(payload);
+        const { client, session, connection } = tunnel;
         await client.say(session.seal("half of i"));
         strictEqual(await connection.text(9), "half of i");
         await act(client);
@@ -118,8 +111,8 @@ Deno.test("a client that leaves without its agreed end is cut short, and its gue
     }
   }
   await test.step("after its end it may leave as it likes", async () => {
-    const [client, session] = await house.tunnel();
-    using connection = await house.guest.accept();
+    using tunnel = await house.tunnel();
+    const { client, session, connection } = tunnel;
     await client.say(session.seal(NONE));
     strictEqual(await connection.ending(), "end");
     client.socket.close();
@@ -129,9 +122,8 @@ Deno.test("a client that leaves without its agreed end is cut short, and its gue
 
 Deno.test("what a client sent before it answered the guest's end still reaches the guest, which is reset behind it", async () => {
   await using house = await House.open();
-  const [client, session] = await house.tunnel();
-  using _client = client;
-  using connection = await house.guest.accept();
+  using tunnel = await house.tunnel();
+  const { client, session, connection } = tunnel;
   await connection.socket.closeWrite();
   strictEqual(session.open(await client.message()).length, 0);
   const close = await client.frame();
@@ -179,10 +171,9 @@ Deno.test("a message that is not the client's ends the relay and resets the gues
   };
   for (const [name, bytes] of Object.entries(broken)) {
     await test.step(name, async () => {
-      const [client, session] = await house.tunnel();
-      using _client = client;
-      using connection = await house.guest.accept();
-      await hello(client, session, connection);
+      using tunnel = await house.tunnel();
+      const { client, session, connection } = tunnel;
+      await tunnel.hello();
       await client.send(bytes(session));
       strictEqual((await client.closed()).code, 4500);
       // What was authentic may be read before the reset; what was not may not.
@@ -198,7 +189,7 @@ Deno.test("a message that is not the client's ends the relay and resets the gues
   }
 });
 
-Deno.test("the keys of the first run hook stay, whatever a replay brings", async () => {
+Deno.test("the keys of the first run hook stay, whatever a replay brings, and without identity=1 it still relays in plain", async () => {
   await using house = await House.open();
   const { daemon } = house;
   const payload = JSON.stringify({
@@ -209,15 +200,9 @@ Deno.test("the keys of the first run hook stay, whatever a replay brings", async
   const replayed = await daemon.hook("run", { runHookPayload: payload });
   await replayed.body?.cancel();
   strictEqual(replayed.status, 200);
-  const [client, session] = await house.tunnel();
-  using _client = client;
-  using connection = await house.guest.accept();
-  await hello(client, session, connection);
-});
-
-Deno.test("without identity=1 a VM that has one still relays in plain", async () => {
-  await using house = await House.open();
-  using client = await TunnelClient.open(house.daemon, `?port=${house.guest.port}`);
+  using tunnel = await house.tunnel();
+  await tunnel.hello();
+  using client = await TunnelClient.open(daemon, `?port=${house.guest.port}`);
   using connection = await house.guest.accept();
   await client.say("plain");
   strictEqual(await connection.text(5), "plain");

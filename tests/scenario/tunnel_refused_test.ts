@@ -3,7 +3,7 @@ import { Daemon } from "../support/daemon.ts";
 import { portPrologue, READY, type Session } from "../support/noise.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { closedBy, TunnelClient } from "../support/tunnel_client.ts";
-import { hello, House, NONE, OFFER } from "../support/tunnel_house.ts";
+import { House, NONE, OFFER, PrivateTunnel } from "../support/tunnel_house.ts";
 
 Deno.test("what is no WebSocket frame proves nothing, and ends a relay", async () => {
   await using house = await House.open();
@@ -22,10 +22,9 @@ Deno.test("what is no WebSocket frame proves nothing, and ends a relay", async (
     await client.ended();
   }
   strictEqual(house.guest.dials, 0);
-  const [client, session] = await house.tunnel();
-  using _client = client;
-  using connection = await house.guest.accept();
-  await hello(client, session, connection);
+  using tunnel = await house.tunnel();
+  const { client, connection } = tunnel;
+  await tunnel.hello();
   await client.send(broken);
   await client.ended();
   strictEqual(await connection.ending(), "reset");
@@ -85,10 +84,8 @@ Deno.test("what does not prove the client is refused with one and the same sente
   strictEqual(reasons.size, 1);
   strictEqual(guest.dials, 0);
   // Nobody but the accepted ones ever came: the first to come is this one.
-  const [client, session] = await house.tunnel();
-  using _client = client;
-  using connection = await guest.accept();
-  await hello(client, session, connection);
+  using tunnel = await house.tunnel();
+  await tunnel.hello();
   strictEqual(guest.dials, 1);
   for (const line of house.daemon.log.toString().split("\n")) {
     ok(!line.includes(pair.seed) && !line.includes(pair.secret.toHex()), line);
@@ -102,12 +99,12 @@ Deno.test("a replayed handshake proves nothing under either prologue: it is refu
     const recorded = handshake.first(OFFER);
     const dials = house.guest.dials;
     {
-      using client = await house.ask();
+      const client = await house.ask();
       await client.say(recorded);
       const session = handshake.finish(await client.message());
       if (prologue.length > 0) await client.say(session.seal(READY));
-      using connection = await house.guest.accept();
-      await hello(client, session, connection);
+      using tunnel = new PrivateTunnel(client, session, await house.guest.accept());
+      await tunnel.hello();
     }
     for (let turn = 0; turn < 2; turn++) {
       using client = await house.ask();

@@ -5,6 +5,7 @@ import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { request } from "../support/raw_http.ts";
 import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
+import { withTunnel } from "../support/with_tunnel.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
@@ -23,10 +24,7 @@ async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
-withDaemon.test("a guest that speaks first is heard by a client that says nothing", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("a guest that speaks first is heard by a client that says nothing", async ({ client, connection }) => {
   await connection.send("220 ready");
   strictEqual(await client.text(9), "220 ready");
   await client.say("hello");
@@ -50,10 +48,7 @@ withDaemon.test("frames in one segment with the request are not lost, however ma
   }
 });
 
-withDaemon.test("a frame is a byte range: fragments, texts, empty ones and pings between them", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("a frame is a byte range: fragments, texts, empty ones and pings between them", async ({ client, connection }) => {
   await client.send(
     frame(OP.binary, "one "),
     frame(FIN | OP.ping, "are you there"),
@@ -80,10 +75,7 @@ withDaemon.test("a frame is a byte range: fragments, texts, empty ones and pings
   strictEqual(await client.text(1), "x");
 });
 
-withDaemon.test("a ping is answered while nothing else goes on", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using _connection = await guest.accept();
+withTunnel.test("a ping is answered while nothing else goes on", async ({ client }) => {
   for (const text of ["a", "", "z".repeat(125)]) {
     await client.send(frame(FIN | OP.ping, text));
     const pong = await client.frame();
@@ -92,10 +84,7 @@ withDaemon.test("a ping is answered while nothing else goes on", async ({ daemon
   }
 });
 
-withDaemon.test("many bytes arrive as they were sent, both ways at once", async ({ daemon }) => {
-  using guest = new Guest();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  using connection = await guest.accept();
+withTunnel.test("many bytes arrive as they were sent, both ways at once", async ({ client, connection }) => {
   const [up, down] = [noise(24 << 20, 1), noise(24 << 20, 2)];
   const sizes = [1, 125, 126, 65535, 65536, 300_000, 7, 1_500_000];
   async function sendUp(): Promise<void> {

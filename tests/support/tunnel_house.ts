@@ -34,13 +34,13 @@ export class House implements AsyncDisposable {
   }
 
   /** A tunnel behind its handshake. */
-  async tunnel(payload: Uint8Array = OFFER, bound = false): Promise<[TunnelClient, Session]> {
+  async tunnel(payload: Uint8Array = OFFER, bound = false): Promise<PrivateTunnel> {
     const client = await this.ask();
     const handshake = this.pair.handshake(bound ? portPrologue(this.guest.port) : NONE);
     await client.say(handshake.first(payload));
     const session = handshake.finish(await client.message());
     if (bound) await client.say(session.seal(READY));
-    return [client, session];
+    return new PrivateTunnel(client, session, await this.guest.accept());
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -49,14 +49,24 @@ export class House implements AsyncDisposable {
   }
 }
 
-/** A few bytes each way. */
-export async function hello(
-  client: TunnelClient,
-  session: Session,
-  connection: BareSocket,
-): Promise<void> {
-  await client.say(session.seal("hello"));
-  strictEqual(await connection.text(5), "hello");
-  await connection.send("to you");
-  strictEqual(text(session.open(await client.message())), "to you");
+/** Both ends of a tunnel with an identity. */
+export class PrivateTunnel implements Disposable {
+  constructor(
+    readonly client: TunnelClient,
+    readonly session: Session,
+    readonly connection: BareSocket,
+  ) {}
+
+  /** A few bytes each way. */
+  async hello(): Promise<void> {
+    await this.client.say(this.session.seal("hello"));
+    strictEqual(await this.connection.text(5), "hello");
+    await this.connection.send("to you");
+    strictEqual(text(this.session.open(await this.client.message())), "to you");
+  }
+
+  [Symbol.dispose](): void {
+    this.connection[Symbol.dispose]();
+    this.client[Symbol.dispose]();
+  }
 }
