@@ -1,12 +1,12 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { WebSocket as WsClient } from "ws";
-import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { request } from "../support/raw_http.ts";
 import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
 import { withTunnel } from "../support/with_tunnel.ts";
 import { Guest } from "../support/tunnel_guest.ts";
+import { close, echoed, opened } from "../support/tunnel_socket.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 /** Bytes that are told apart wherever they are cut. */
@@ -110,32 +110,11 @@ withDaemon.test("the ws package and Deno's own client speak to it", async ({ dae
   guest.echo();
   const url = `ws://127.0.0.1:${daemon.port}/v1/tcp?port=${guest.port}`;
   const headers = { authorization: `Bearer ${daemon.token}` };
-  {
-    const client = new WsClient(url, { headers });
-    const opened = Promise.withResolvers<void>();
-    const heard = Promise.withResolvers<string>();
-    const closed = Promise.withResolvers<number>();
-    client.on("open", () => opened.resolve());
-    client.on("error", opened.reject);
-    client.on("message", (data: Uint8Array) => heard.resolve(new TextDecoder().decode(data)));
-    client.on("close", (code: number) => closed.resolve(code));
-    await within("the ws package's tunnel", opened.promise);
-    client.send(new TextEncoder().encode("through ws"));
-    strictEqual(await within("an echo", heard.promise), "through ws");
-    client.close(1000);
-    strictEqual(await within("the close", closed.promise), 1000);
+  const ofPackage = new WsClient(url, { headers }) as unknown as WebSocket;
+  for (const client of [await opened(ofPackage), await opened(new WebSocket(url, { headers }))]) {
+    strictEqual(await echoed(client, "through it"), "through it");
+    strictEqual(await close(client), 1000);
   }
-  const client = new WebSocket(url, { headers });
-  client.binaryType = "arraybuffer";
-  const heard = Promise.withResolvers<string>();
-  const closed = Promise.withResolvers<number>();
-  client.onopen = () => client.send(new TextEncoder().encode("through deno"));
-  client.onmessage = ({ data }) => heard.resolve(new TextDecoder().decode(data as ArrayBuffer));
-  client.onclose = ({ code }) => closed.resolve(code);
-  client.onerror = () => heard.reject(new Error("Cannot open the tunnel"));
-  strictEqual(await within("an echo", heard.promise), "through deno");
-  client.close(1000);
-  strictEqual(await within("the close", closed.promise), 1000);
 });
 
 withDaemon.test("a connection that has served requests before is upgraded like a new one", async ({ daemon }) => {
@@ -163,20 +142,10 @@ Deno.test("a daemon that listens on all addresses relays for each of them", asyn
   using guest = new Guest();
   guest.echo();
   for (const host of ["127.0.0.1", "[::1]"]) {
-    const client = new WebSocket(`ws://${host}:${daemon.port}/v1/tcp?port=${guest.port}`, {
-      headers: { authorization: `Bearer ${daemon.token}` },
-    });
-    client.binaryType = "arraybuffer";
-    const heard = Promise.withResolvers<string>();
-    const closed = Promise.withResolvers<void>();
-    client.onopen = () => client.send(new TextEncoder().encode(host));
-    client.onmessage = ({ data }) => heard.resolve(new TextDecoder().decode(data as ArrayBuffer));
-    client.onclose = ({ code }) => {
-      heard.reject(new Error(`Cannot go on: closed with ${code}`));
-      closed.resolve();
-    };
-    strictEqual(await within(`an echo by ${host}`, heard.promise), host);
-    client.close();
-    await within("the close", closed.promise);
+    const url = `ws://${host}:${daemon.port}/v1/tcp?port=${guest.port}`;
+    const headers = { authorization: `Bearer ${daemon.token}` };
+    const client = await opened(new WebSocket(url, { headers }));
+    strictEqual(await echoed(client, host), host);
+    await close(client);
   }
 });

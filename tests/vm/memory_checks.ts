@@ -2,11 +2,12 @@
 
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import type { PollResponse } from "../../src/contract/exec.ts";
+import { echoed } from "../support/tunnel_socket.ts";
 import { put } from "./file_checks.ts";
 import { journey } from "./journey.ts";
 import type { Guest } from "./guest.ts";
 import { Machine, Shelf } from "./machine.ts";
-import { echoed, openTunnel, startEcho } from "./tunnel_checks.ts";
+import { openTunnel, startEcho } from "./tunnel_checks.ts";
 
 const MIB = 1024 ** 2;
 const OUTPUT_BYTES = 8 * MIB;

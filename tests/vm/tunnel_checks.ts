@@ -3,6 +3,7 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
 import { Pair } from "../support/noise.ts";
+import { close, closeCode, echoed, opened } from "../support/tunnel_socket.ts";
 import type { Guest } from "./guest.ts";
 
 /** Where the guest's own server listens. */
@@ -11,13 +12,9 @@ const ECHO_PORT = 7777;
 /** Opens a tunnel to a port of the guest. */
 export async function openTunnel(guest: Guest, query: string): Promise<WebSocket> {
   const headers = { authorization: `Bearer ${guest.token}` };
-  const socket = new WebSocket(`ws://127.0.0.1:${guest.port}/v1/tcp?${query}`, { headers });
-  socket.binaryType = "arraybuffer";
-  const { promise, resolve, reject } = Promise.withResolvers<void>();
-  socket.onopen = () => resolve();
-  socket.onerror = () => reject(new Error(`Cannot open a tunnel: ${query}`));
-  await within("the tunnel open", promise);
-  return socket;
+  return await opened(
+    new WebSocket(`ws://127.0.0.1:${guest.port}/v1/tcp?${query}`, { headers }),
+  );
 }
 
 /** Starts a server in the guest that gives each connection back what it sends. */
@@ -28,39 +25,11 @@ export async function startEcho(guest: Guest): Promise<string> {
   return id;
 }
 
-/** Sends bytes and waits until as many have come back. */
-export async function echoed(socket: WebSocket, message: string): Promise<string> {
-  const { promise, resolve, reject } = Promise.withResolvers<string>();
-  const decoder = new TextDecoder();
-  let seen = "";
-  socket.onmessage = ({ data }) => {
-    seen += decoder.decode(data as ArrayBuffer, { stream: true });
-    if (seen.length >= message.length) resolve(seen);
-  };
-  socket.onclose = ({ code, reason }) => {
-    reject(new Error(`Cannot go on: the tunnel was closed with ${code} ${reason}`));
-  };
-  socket.send(new TextEncoder().encode(message));
-  return await within("the echo", promise);
-}
-
-async function closeCode(socket: WebSocket): Promise<number> {
-  const { promise, resolve } = Promise.withResolvers<number>();
-  socket.onclose = ({ code }) => resolve(code);
-  return await within("the tunnel's end", promise);
-}
-
 async function message(socket: WebSocket): Promise<Uint8Array<ArrayBuffer>> {
   const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
   socket.onmessage = ({ data }) => resolve(new Uint8Array(data as ArrayBuffer));
   socket.onclose = ({ code }) => reject(new Error(`Cannot go on: closed with ${code}`));
   return await within("a message of the tunnel", promise);
-}
-
-async function close(socket: WebSocket): Promise<void> {
-  const closed = closeCode(socket);
-  socket.close(1000);
-  await closed;
 }
 
 async function checkIdentity(guest: Guest, pair: Pair): Promise<void> {
