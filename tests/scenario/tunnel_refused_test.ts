@@ -120,9 +120,7 @@ Deno.test("a handshake replayed to another daemon with the same seed gets a dial
   // may be the first to speak: what is left to the replayer is that there is one, and how long its messages are.
   await using first = await House.open();
   await using second = await Daemon.start();
-  const payload = JSON.stringify({ agent_token: "second", ...first.pair.payload });
-  await (await second.hook("run", { runHookPayload: payload })).body?.cancel();
-  second.token = "second";
+  await second.bootstrap("second", {}, first.pair.payload);
   const handshake = first.pair.handshake();
   const recorded = handshake.first(OFFER);
   const client = await first.ask();

@@ -6,12 +6,7 @@
 /** Longer than anything here takes on a machine that is busy; a wait that ends this way is a failure. */
 export const PATIENCE_MS = 20_000;
 
-/** What a wait throws that did not end in time. */
-export class TimeoutError extends Error {
-  override readonly name = "TimeoutError";
-}
-
-/** The promise's own outcome, or a {@link TimeoutError} that says what was waited for. */
+/** The promise's own outcome, or an error that says what was waited for. */
 export async function within<T>(
   what: string,
   promise: Promise<T>,
@@ -19,7 +14,7 @@ export async function within<T>(
 ): Promise<T> {
   const { promise: late, reject } = Promise.withResolvers<never>();
   const timer = setTimeout(
-    () => reject(new TimeoutError(`Cannot see ${what}: nothing for ${timeoutMs} ms`)),
+    () => reject(new Error(`Cannot see ${what}: nothing for ${timeoutMs} ms`)),
     timeoutMs,
   );
   try {
@@ -43,7 +38,7 @@ export async function eventually<T>(
     const seen = await probe();
     if (seen !== undefined && seen !== false) return seen;
     if (performance.now() > deadline) {
-      throw new TimeoutError(`Cannot see ${what}: not so for ${timeoutMs} ms`);
+      throw new Error(`Cannot see ${what}: not so for ${timeoutMs} ms`);
     }
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }

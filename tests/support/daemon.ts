@@ -137,8 +137,9 @@ export class Daemon implements AsyncDisposable {
   async bootstrap(
     token: string = crypto.randomUUID(),
     env: Readonly<Record<string, string>> = {},
+    more: Readonly<Record<string, string>> = {},
   ): Promise<void> {
-    const payload = JSON.stringify({ agent_token: token, env });
+    const payload = JSON.stringify({ agent_token: token, env, ...more });
     await text(await this.hook("run", { runHookPayload: payload }));
     this.token = token;
   }

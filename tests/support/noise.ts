@@ -188,11 +188,6 @@ export class Pair {
 
 export async function bootstrapPair(daemon: Daemon): Promise<Pair> {
   const pair = new Pair();
-  const token = crypto.randomUUID();
-  const payload = JSON.stringify({ agent_token: token, ...pair.payload });
-  const answer = await daemon.hook("run", { runHookPayload: payload });
-  await answer.body?.cancel();
-  if (answer.status !== 200) throw new Error(`Cannot bootstrap: ${answer.status}`);
-  daemon.token = token;
+  await daemon.bootstrap(undefined, {}, pair.payload);
   return pair;
 }

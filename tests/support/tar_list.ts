@@ -1,5 +1,7 @@
 /** A reader of pax archives, strict enough to notice what other readers would forgive. */
 
+import { asLatin1 } from "./bytes.ts";
+
 export interface ListedMember {
   readonly name: string;
   readonly type: string;
@@ -11,10 +13,8 @@ export interface ListedMember {
   readonly content: Uint8Array;
 }
 
-const latin1 = (bytes: Uint8Array): string =>
-  Array.from(bytes, (byte) => String.fromCharCode(byte)).join("");
 const field = (block: Uint8Array, at: number, length: number): string =>
-  latin1(block.subarray(at, at + length)).replace(/\0.*$/s, "");
+  asLatin1(block.subarray(at, at + length)).replace(/\0.*$/s, "");
 
 /** All members; throws on a broken checksum, magic or end. Names are UTF-8 where an extended header gives them. */
 export function listTar(bytes: Uint8Array): ListedMember[] {
@@ -34,10 +34,10 @@ export function listTar(bytes: Uint8Array): ListedMember[] {
     if (parseInt(field(block, 148, 8), 8) !== sum) {
       throw new Error(`Cannot list: checksum at ${at}`);
     }
-    if (latin1(block.subarray(257, 265)) !== "ustar\x0000") {
+    if (asLatin1(block.subarray(257, 265)) !== "ustar\x0000") {
       throw new Error(`Cannot list: magic at ${at}`);
     }
-    const type = latin1(block.subarray(156, 157));
+    const type = asLatin1(block.subarray(156, 157));
     const size = Number(records.get("size") ?? parseInt(field(block, 124, 12), 8));
     const content = bytes.subarray(at + 512, at + 512 + size);
     at += 512 + Math.ceil(size / 512) * 512;
@@ -62,7 +62,7 @@ export function listTar(bytes: Uint8Array): ListedMember[] {
 function recordsOf(content: Uint8Array): Map<string, string> {
   const records = new Map<string, string>();
   for (let at = 0; at < content.length;) {
-    const length = parseInt(latin1(content.subarray(at, at + 10)), 10);
+    const length = parseInt(asLatin1(content.subarray(at, at + 10)), 10);
     const text = new TextDecoder().decode(content.subarray(at, at + length));
     const match = /^[0-9]+ ([^=]+)=(.*)\n$/s.exec(text);
     if (match === null) throw new Error(`Cannot list: a record at ${at}`);

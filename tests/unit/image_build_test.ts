@@ -31,12 +31,6 @@ async function command(
   return { code, out: decoder.decode(stdout).trimEnd(), said: decoder.decode(stderr) };
 }
 
-const build = async (
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-  cwd: string = Deno.cwd(),
-): Promise<Outcome> => await command(`${ROOT}build.sh`, args, env, cwd);
-
 /** A root with the checkout's scripts, and a program in the place of its deno. */
 class BuildRoot extends Scratch {
   constructor() {
@@ -90,11 +84,23 @@ function makeModules(scratch: BuildRoot): string {
   return modules;
 }
 
-Deno.test("a disk size that is none, or too small for the daemon, is refused with a sentence", async () => {
-  for (const size of ["abc", "64", "255", "-1", "2048M", "0"]) {
-    const { code, said } = await build(["image"], { GUESTD_IMAGE_DISK_MIB: size });
+Deno.test("what no image can be made of is refused with a sentence: its size, architecture and denort", async () => {
+  using scratch = new Scratch();
+  // It is looked for from the caller's directory.
+  const denort = scratch.file("denort", "text");
+  const refusals: [args: string[], env: Record<string, string>, sentence: string][] = [
+    [["image", "mips"], {}, "no guest image for 'mips': amd64 or arm64"],
+    [["image"], { DENORT_BIN: "denort" }, `DENORT_BIN is no program for (amd64|arm64): ${denort}`],
+    ...["abc", "64", "255", "-1", "2048M", "0"].map((size): typeof refusals[number] => [
+      ["image"],
+      { GUESTD_IMAGE_DISK_MIB: size },
+      `at least 256: not '${size}'`,
+    ]),
+  ];
+  for (const [args, env, sentence] of refusals) {
+    const { code, said } = await command(`${ROOT}build.sh`, args, env, scratch.path);
     strictEqual(code, 2, said);
-    match(said, new RegExp(`at least 256: not '${size}'`));
+    match(said, new RegExp(sentence));
   }
 });
 
@@ -105,20 +111,6 @@ Deno.test("the guest's settings have what a compiled daemon misses of its launch
   const interval = /^DENO_TOKIO_EVENT_INTERVAL=1\b/m;
   match(launcher ?? "", interval);
   match(settings ?? "", interval);
-});
-
-Deno.test("an architecture that there is no image for is refused with a sentence", async () => {
-  const { code, said } = await build(["image", "mips"]);
-  strictEqual(code, 2);
-  match(said, /no guest image for 'mips': amd64 or arm64/);
-});
-
-Deno.test("an image is not made of the bundle where DENORT_BIN, seen from the caller, is none", async () => {
-  using scratch = new Scratch();
-  scratch.file("denort", "text");
-  const { code, said } = await build(["image"], { DENORT_BIN: "denort" }, scratch.path);
-  strictEqual(code, 2);
-  match(said, new RegExp(`DENORT_BIN is no program for (amd64|arm64): ${scratch.path}/denort`));
 });
 
 Deno.test("the image takes the bundle when what is missing is the caller's, and no other failure", async () => {

@@ -116,17 +116,14 @@ step("hooks are told in the order of the platform, and the token is taken once",
   await text(await guest.fetch("/platform/runtime/v1/run", init), 409);
 });
 
-step(
-  "the daemon is PID 1, which SIGKILL and SIGSTOP of the guest's root do not touch",
-  async () => {
-    match(await guest.sh("tr '\\0' ' ' </proc/1/cmdline"), /guestd/);
-    strictEqual(await guest.sh("id -u; kill -KILL 1; kill -STOP 1; echo sent"), "0\nsent");
-    strictEqual((await guest.health()).bootstrapped, true);
-  },
-);
+step("the daemon is PID 1, untouched by root's SIGKILL and SIGSTOP", async () => {
+  match(await guest.sh("tr '\\0' ' ' </proc/1/cmdline"), /guestd/);
+  strictEqual(await guest.sh("id -u; kill -KILL 1; kill -STOP 1; echo sent"), "0\nsent");
+  strictEqual((await guest.health()).bootstrapped, true);
+});
 
 step(
-  "the client that got the address stays to renew it, and the address stays with it",
+  "the client that got the address stays and renews it",
   async () => {
     const network = "ip -4 address show dev eth0; ip route";
     const before = await guest.sh(network);
@@ -186,9 +183,7 @@ step("a command is demoted to the uid and group that are asked for", async () =>
   strictEqual(await guest.sh("id -u; id -g", { user: 4711, group: 42 }), "4711\n42");
 });
 
-step("an orphan becomes a child of PID 1, which reaps it", async () => {
-  await checkOrphan();
-});
+step("an orphan becomes a child of PID 1, which reaps it", checkOrphan);
 
 /** An orphan outside every exec's group: it has PID 1 as its parent, and leaves no zombie behind. */
 async function checkOrphan(): Promise<void> {
@@ -203,20 +198,14 @@ async function checkOrphan(): Promise<void> {
   );
 }
 
-step("files and trees go in and come out", async () => {
-  await checkFiles(guest);
-});
+step("files and trees go in and come out", () => checkFiles(guest));
 
-step("the reserve is kept free on the guest's disk", async () => {
-  await checkReserve(guest);
-});
+step("the reserve is kept free on the guest's disk", () => checkReserve(guest));
 
-step("a tunnel reaches a server inside the guest, with and without identity", async () => {
-  await checkTunnel(guest, pair);
-});
+step("a tunnel reaches a server in the guest, also with identity", () => checkTunnel(guest, pair));
 
 step(
-  "a frozen and restored guest has lost nothing, and its expired timeouts fire at once",
+  "a restored guest has lost nothing, and expired timeouts fire at once",
   async () => {
     const finished = await guest.start("echo before the freeze");
     await guest.follow(finished);
@@ -264,7 +253,7 @@ step("terminate ends what runs, tells its stream so, and powers the machine off"
 });
 
 step(
-  "root of the guest can end it, in order: SIGTERM to PID 1 powers the machine off",
+  "root of the guest can end it in order, by SIGTERM to PID 1",
   async () => {
     await restore("asked", guest.token);
     // The answer may be lost in the end that it causes.
@@ -275,7 +264,7 @@ step(
 );
 
 step(
-  "as a child of an init the daemon reaps orphans too, and the machine powers off after it",
+  "as a child of an init it reaps orphans too, and the machine powers off",
   async () => {
     const disk = await SHELF.disk("child", "amd64");
     // A platform without DHCP gives the address on the kernel's command line.
@@ -298,7 +287,7 @@ step(
 );
 
 step(
-  "after a daemon that was killed under its init the machine powers off, without a second one",
+  "a daemon killed under its init is not replaced: the machine powers off",
   async () => {
     const disk = await SHELF.disk("killed", "amd64");
     const append = "guestd.init=child ip=dhcp";
@@ -314,7 +303,7 @@ step(
 );
 
 step(
-  "a guest that nobody gives an address starts its daemon all the same, and takes one that comes late",
+  "without an address the daemon starts, and takes one that comes late",
   async () => {
     const disk = await SHELF.disk("late", "amd64");
     await turnTo(await Machine.boot({ arch: "amd64", disk, unplugged: true }));
