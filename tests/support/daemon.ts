@@ -10,20 +10,18 @@
  * At the end of the block it gets SIGTERM and has to exit with 0, whatever the test left running in it.
  */
 
-import type {
-  KillResponse,
-  PollResponse,
-  StartResponse,
-  StdinResponse,
-} from "../../src/contract/exec.ts";
-import type { Health, ProcGroup, ProcsResponse } from "../../src/contract/system.ts";
+import type { PollResponse } from "../../src/contract/exec.ts";
+import type { ProcGroup, ProcsResponse } from "../../src/contract/system.ts";
 import { json, text } from "./answers.ts";
 import { PATIENCE_MS, within } from "./await_event.ts";
+import { ExecClient, execPath } from "./exec_client.ts";
 import { LogLines } from "./log_lines.ts";
 import { fdCount, residentBytes, threadCount } from "./proc.ts";
 import { Published, type PublishedDocument } from "./published.ts";
 import { RawConnection } from "./raw_http.ts";
 import { SseStream, type StreamRest } from "./sse.ts";
+
+export { type ExecOptions, execPath } from "./exec_client.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
@@ -44,25 +42,10 @@ export interface DaemonOptions {
   readonly through?: readonly string[];
 }
 
-/** Fields of a start request besides `command`, under their wire names. */
-export interface ExecOptions {
-  readonly exec_id?: string;
-  readonly shell?: boolean;
-  readonly cwd?: string;
-  readonly env?: Readonly<Record<string, string>>;
-  readonly user?: number;
-  readonly group?: number;
-  readonly timeout_sec?: number;
-  readonly stdin?: boolean;
-  readonly reap_group_on_exit?: boolean;
-}
-
 /** A running daemon and a client for it. */
-export class Daemon implements AsyncDisposable {
+export class Daemon extends ExecClient implements AsyncDisposable {
   readonly log: LogLines;
   readonly exited: Promise<Deno.CommandStatus>;
-  /** The token that `bootstrap` installed; requests carry it once there is one. */
-  token: string | undefined;
   readonly #child: Deno.ChildProcess;
   readonly #client = Deno.createHttpClient({});
   #port = 0;
@@ -71,6 +54,7 @@ export class Daemon implements AsyncDisposable {
   #endedByTest = false;
 
   private constructor(child: Deno.ChildProcess) {
+    super();
     this.#child = child;
     this.exited = child.status;
     this.log = new LogLines(child.stderr);
@@ -158,7 +142,7 @@ export class Daemon implements AsyncDisposable {
    * Fetches a path with the token, if there is one; an `authorization` header that is given wins, empty none.
    * Throws where the answer is none that the daemon's schema announces.
    */
-  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+  override async fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.token !== undefined && !headers.has("authorization")) {
       headers.set("authorization", `Bearer ${this.token}`);
@@ -168,47 +152,6 @@ export class Daemon implements AsyncDisposable {
     const method = init.method ?? "GET";
     const response = await within(`an answer to ${method} ${path}`, answer);
     return await this.#published?.checked(method, path, response) ?? response;
-  }
-
-  /** Posts bytes or a string as they are, anything else as JSON, undefined as no body. */
-  async post(path: string, body?: unknown, init: RequestInit = {}): Promise<Response> {
-    const raw = typeof body === "string" || body instanceof Uint8Array || body === undefined;
-    return await this.fetch(path, {
-      ...init,
-      method: "POST",
-      body: raw ? (body as BodyInit | undefined) ?? null : JSON.stringify(body),
-    });
-  }
-
-  /** Starts a command, a string with the shell; gives its id. */
-  async exec(command: string | readonly string[], options: ExecOptions = {}): Promise<string> {
-    const exec_id = options.exec_id ?? crypto.randomUUID();
-    const argv = typeof command === "string" ? { command: [command], shell: true } : { command };
-    const answer = await this.post("/v1/exec/start", { ...argv, ...options, exec_id });
-    return (await json<StartResponse>(answer)).exec_id;
-  }
-
-  async poll(id: string): Promise<PollResponse> {
-    return await json(await this.fetch(execPath(id)));
-  }
-
-  async ack(id: string): Promise<PollResponse> {
-    return await json(await this.post(execPath(id, "ack")));
-  }
-
-  async kill(id: string): Promise<KillResponse> {
-    return await json(await this.post(execPath(id, "kill")));
-  }
-
-  /** Writes to stdin and, with `eof`, closes it. */
-  async stdin(id: string, data: string | Uint8Array, eof = false): Promise<StdinResponse> {
-    const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
-    return await json(
-      await this.post(execPath(id, "stdin"), {
-        ...(bytes.length === 0 ? {} : { data_b64: bytes.toBase64() }),
-        ...(eof ? { signal: "eof" } : {}),
-      }),
-    );
   }
 
   async stream(id: string, offset?: number | bigint): Promise<SseStream> {
@@ -247,10 +190,6 @@ export class Daemon implements AsyncDisposable {
   async outcome(id: string): Promise<Required<PollResponse>> {
     await this.follow(id);
     return await this.poll(id) as Required<PollResponse>;
-  }
-
-  async health(): Promise<Health> {
-    return await json(await this.fetch("/v1/health"));
   }
 
   /** All groups, or that of one exec. */
@@ -318,10 +257,6 @@ export class Daemon implements AsyncDisposable {
       this.#client.close();
     }
   }
-}
-
-export function execPath(id: string, what?: string): string {
-  return `/v1/exec/${encodeURIComponent(id)}${what === undefined ? "" : `/${what}`}`;
 }
 
 /** Runs the program to its end, for options like `--version`. */

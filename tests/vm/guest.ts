@@ -3,12 +3,11 @@
  * the process, which is in another machine.
  */
 
-import type { PollResponse, StdinResponse } from "../../src/contract/exec.ts";
-import type { Health } from "../../src/contract/system.ts";
-import { json, text } from "../support/answers.ts";
+import { text } from "../support/answers.ts";
 import { within } from "../support/await_event.ts";
 import { SseStream, type StreamRest } from "../support/sse.ts";
-import { type ExecOptions, execPath, HOOK_PREFIX } from "../support/daemon.ts";
+import { HOOK_PREFIX } from "../support/daemon.ts";
+import { ExecClient, type ExecOptions, execPath } from "../support/exec_client.ts";
 
 /** How long an answer may take, in milliseconds. */
 const ANSWER_MS = 60_000;
@@ -17,13 +16,12 @@ const ANSWER_MS = 60_000;
 export type Hook = "ready" | "validate" | "suspend" | "resume" | "terminate";
 
 /** One guest, as its platform and its client see it. */
-export class Guest implements Disposable {
-  /** The bearer token, once the run hook has installed one. */
-  token: string | undefined;
+export class Guest extends ExecClient implements Disposable {
   readonly port: number;
   readonly #client = Deno.createHttpClient({});
 
   constructor(port: number, token?: string) {
+    super();
     this.port = port;
     this.token = token;
   }
@@ -33,7 +31,7 @@ export class Guest implements Disposable {
   }
 
   /** Fetches with the token, if there is one. */
-  async fetch(
+  override async fetch(
     path: string,
     init: RequestInit = {},
     answerMs: number = ANSWER_MS,
@@ -44,54 +42,22 @@ export class Guest implements Disposable {
     return await within(`an answer to ${init.method ?? "GET"} ${path}`, answer, answerMs);
   }
 
-  async #post(path: string, body?: unknown): Promise<Response> {
-    return await this.fetch(path, {
-      method: "POST",
-      body: body === undefined ? null : JSON.stringify(body),
-    });
-  }
-
   /** Posts a hook; throws unless it is answered with 200 and nothing. */
   async hook(name: Hook): Promise<void> {
-    await text(await this.#post(`${HOOK_PREFIX}/${name}`));
+    await text(await this.post(`${HOOK_PREFIX}/${name}`));
   }
 
   /** Posts the run hook with a new token and whatever else the payload is to hold. */
   async run(more: Readonly<Record<string, unknown>> = {}): Promise<string> {
     const token = crypto.randomUUID();
     const runHookPayload = JSON.stringify({ agent_token: token, ...more });
-    await text(await this.#post(`${HOOK_PREFIX}/run`, { runHookPayload }));
+    await text(await this.post(`${HOOK_PREFIX}/run`, { runHookPayload }));
     return this.token = token;
-  }
-
-  async health(): Promise<Health> {
-    return await json(await this.fetch("/v1/health"));
   }
 
   /** Starts a script of the guest's shell. */
   async start(script: string, options: ExecOptions = {}): Promise<string> {
-    const exec_id = options.exec_id ?? crypto.randomUUID();
-    const request = { ...options, exec_id, command: [script], shell: true };
-    await text(await this.#post("/v1/exec/start", request));
-    return exec_id;
-  }
-
-  async stdin(id: string, data: string, eof = false): Promise<StdinResponse> {
-    const data_b64 = new TextEncoder().encode(data).toBase64();
-    const request = eof ? { data_b64, signal: "eof" } : { data_b64 };
-    return await json(await this.#post(execPath(id, "stdin"), request));
-  }
-
-  async poll(id: string): Promise<PollResponse> {
-    return await json(await this.fetch(execPath(id)));
-  }
-
-  async ack(id: string): Promise<Required<PollResponse>> {
-    return await json(await this.#post(execPath(id, "ack")));
-  }
-
-  async kill(id: string): Promise<void> {
-    await text(await this.#post(execPath(id, "kill")));
+    return await this.exec(script, options);
   }
 
   async stream(id: string, offset = 0n): Promise<SseStream> {
