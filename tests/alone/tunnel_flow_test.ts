@@ -1,5 +1,5 @@
 import { ok, strictEqual } from "node:assert/strict";
-import { eventually } from "../support/await_event.ts";
+import { eventually, stalled } from "../support/await_event.ts";
 import type { BareSocket } from "../support/bare_socket.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { withTunnel } from "../support/with_tunnel.ts";
@@ -11,19 +11,12 @@ import { withDaemonAsRoot } from "../support/with_daemon.ts";
 const MIB = 1 << 20;
 const GIB = 1 << 30;
 
-/** Counts what a loop has done, and notices when it does no more. */
+/** Counts what a loop has done. */
 class Progress {
   done = 0;
 
-  /** Waits until nothing was done between twenty looks in a row. */
   async stalled(what: string): Promise<number> {
-    let [seen, looks] = [-1, 0];
-    await eventually(what, () => {
-      looks = seen === this.done ? looks + 1 : 0;
-      seen = this.done;
-      return looks >= 20;
-    }, 60_000);
-    return this.done;
+    return await stalled(what, () => this.done, 60_000);
   }
 }
 
@@ -54,8 +47,8 @@ withTunnel.test("a flood to a stalled guest stalls the client, costs no memory, 
       }
     }
   })();
-  const stalled = await sent.stalled("the client stalled");
-  ok(stalled < 64 * MIB, `the client got rid of ${stalled} bytes`);
+  const got = await sent.stalled("the client stalled");
+  ok(got < 64 * MIB, `the client got rid of ${got} bytes`);
   ok(daemon.rss() - before < 16 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
   const heard = new Progress();
   await drained(connection, heard, GIB);
@@ -78,8 +71,8 @@ withTunnel.test("a flood to a stalled client stalls the guest, costs no memory, 
       at += count;
     }
   })();
-  const stalled = await sent.stalled("the guest stalled");
-  ok(stalled < 64 * MIB, `the guest got rid of ${stalled} bytes`);
+  const got = await sent.stalled("the guest stalled");
+  ok(got < 64 * MIB, `the guest got rid of ${got} bytes`);
   ok(daemon.rss() - before < 16 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
   // The other direction is not held up by it.
   await client.say("still here");

@@ -35,8 +35,7 @@ Deno.test({
       );
     };
     for (const bound of [false, true]) {
-      const client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
-      using _client = client;
+      using client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
       const handshake = pair.handshake(bound ? portPrologue(guest.port) : new Uint8Array(0));
       await client.say(handshake.first(OFFER));
       const session = handshake.finish(await client.message());
@@ -58,8 +57,7 @@ Deno.test({
       strictEqual(await connection.ending(), "end");
     }
     {
-      const client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
-      using _client = client;
+      using client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
       const stranger = pair.handshake(new Uint8Array(0), new Uint8Array(32).fill(5));
       await client.send(frame(FIN | OP.binary, stranger.first(OFFER)));
       strictEqual((await client.closed()).code, 4403);

@@ -1,12 +1,12 @@
 import { deepStrictEqual, match, ok, rejects, strictEqual } from "node:assert/strict";
 import { once } from "node:events";
-import { connect, type Socket } from "node:net";
-import { eventually, within } from "../support/await_event.ts";
+import { type AddressInfo, connect, createServer, type Socket } from "node:net";
+import { eventually, stalled, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
 import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
 import { withTunnel } from "../support/with_tunnel.ts";
-import { Guest, ResettingGuest } from "../support/tunnel_guest.ts";
+import { Guest } from "../support/tunnel_guest.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1 << 20;
@@ -15,17 +15,6 @@ function upgradeRequest(daemon: Daemon, guest: Guest): string {
   return `GET /v1/tcp?port=${guest.port} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n` +
     `Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${SAMPLE_KEY}\r\n` +
     `Authorization: Bearer ${daemon.token}\r\n\r\n`;
-}
-
-/** Waits until a socket gets rid of nothing between twenty looks in a row. */
-async function stalled(socket: Socket): Promise<void> {
-  let [seen, looks] = [-1, 0];
-  await eventually("the client stalled", () => {
-    looks = seen === socket.writableLength ? looks + 1 : 0;
-    seen = socket.writableLength;
-    return looks >= 20;
-  });
-  ok(socket.writableLength > 0);
 }
 
 withDaemon.test("a guest that sends and closes at once is heard to its last byte", async ({ daemon }) => {
@@ -94,14 +83,20 @@ withTunnel.test("a client that closes with megabytes in flight cuts none of them
 });
 
 withDaemon.test("a guest that resets is a failure in mid-relay, behind what it sent", async ({ daemon }) => {
-  await using guest = await ResettingGuest.start();
-  using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-  await guest.send("first");
+  const server = createServer();
+  await once(server.listen(0, "127.0.0.1"), "listening");
+  const { port } = server.address() as AddressInfo;
+  const accepted = once(server, "connection");
+  using client = await TunnelClient.open(daemon, `?port=${port}`);
+  const [guest] = await within("a dial", accepted) as [Socket];
+  const closed = once(server.close(), "close");
+  guest.write("first");
   strictEqual(await client.text(5), "first");
-  await guest.reset();
+  guest.resetAndDestroy();
   const { code, reason } = await client.closed();
   strictEqual(code, 4500);
-  match(reason, new RegExp(`port ${guest.port}\\b.*ECONNRESET`));
+  match(reason, new RegExp(`port ${port}\\b.*ECONNRESET`));
+  await closed;
 });
 
 withDaemon.test("a client that vanishes ends the guest's stream", async ({ daemon }) => {
@@ -183,7 +178,7 @@ withDaemonAsRoot.test("a tunnel whose guest takes nothing is gone within a secon
   const message = frame(FIN | OP.binary, new Uint8Array(MIB));
   // More than the guest's kernel, the daemon and its kernel take together.
   for (let sent = 0; sent < 64; sent++) client.write(message);
-  await stalled(client);
+  ok(await stalled("the client stalled", () => client.writableLength) > 0);
   client.resetAndDestroy();
   await eventually("its end", () => daemon.fdCount() <= descriptors, 2000);
   // What the guest's kernel has may be read; behind it there is no end that would look whole.

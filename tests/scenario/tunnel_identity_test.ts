@@ -50,8 +50,7 @@ Deno.test("a message in fragments is one message", async () => {
 
 Deno.test("the confirmation and what follows it may come in one piece", async () => {
   await using house = await House.open();
-  const client = await house.ask();
-  using _client = client;
+  using client = await house.ask();
   const handshake = house.pair.handshake(portPrologue(house.guest.port));
   await client.say(handshake.first(OFFER));
   const session = handshake.finish(await client.message());

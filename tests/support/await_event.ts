@@ -43,3 +43,18 @@ export async function eventually<T>(
     await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
+
+/** Waits until `progress` is the same in twenty looks in a row, and gives that. */
+export async function stalled(
+  what: string,
+  progress: () => number,
+  timeoutMs: number = PATIENCE_MS,
+): Promise<number> {
+  let [seen, looks] = [-1, 0];
+  await eventually(what, () => {
+    looks = seen === progress() ? looks + 1 : 0;
+    seen = progress();
+    return looks >= 20;
+  }, timeoutMs);
+  return seen;
+}

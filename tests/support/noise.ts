@@ -172,11 +172,6 @@ export class Pair {
     };
   }
 
-  /** The VM's seed, as the payload says it. */
-  get seed(): string {
-    return this.#seed.toBase64();
-  }
-
   get seedBytes(): Bytes {
     return this.#seed;
   }

@@ -3,8 +3,11 @@
  * for by `Daemon.fetch` must be an answer that the document announces, in status, slug, header and shape.
  */
 
+import type { StatusRow } from "../../src/contract/rows.ts";
 import { Definitions, type JsonSchema } from "./json_schema.ts";
 import type { SseEvent } from "./sse.ts";
+
+type PublishedContent = Readonly<{ content_type: string; schema?: JsonSchema }>;
 
 export interface PublishedRow {
   readonly method: string;
@@ -13,20 +16,9 @@ export interface PublishedRow {
   readonly summary: string;
   readonly request: PublishedContent | null;
   readonly response: PublishedContent | null;
-  readonly statuses: readonly PublishedStatus[];
+  readonly statuses: readonly StatusRow[];
   readonly query?: JsonSchema;
   readonly sse_events?: Readonly<Record<string, JsonSchema>>;
-}
-
-export interface PublishedContent {
-  readonly content_type: string;
-  readonly schema?: JsonSchema;
-}
-
-export interface PublishedStatus {
-  readonly code: number;
-  readonly error: string;
-  readonly meaning: string;
 }
 
 /** The document of `/v1/schema`, as far as tests read it. */
@@ -42,7 +34,7 @@ export interface PublishedDocument {
   readonly protocol_version: string;
   readonly routes: readonly PublishedRow[];
   readonly title: string;
-  readonly unmatched_path: PublishedStatus;
+  readonly unmatched_path: StatusRow;
   readonly version_header: string;
 }
 

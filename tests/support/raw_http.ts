@@ -18,9 +18,8 @@ export interface RawResponse extends RawHead {
 
 /** Values of a header in the order of the wire; names compare without case. */
 export function headerValues(head: RawHead, name: string): string[] {
-  return head.headers.flatMap((
-    [key, value],
-  ) => (key.toLowerCase() === name.toLowerCase() ? [value] : []));
+  const named = head.headers.filter(([key]) => key.toLowerCase() === name.toLowerCase());
+  return named.map(([, value]) => value);
 }
 
 /** The only value of a header; undefined without one, throws for several. */

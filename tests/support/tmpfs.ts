@@ -1,23 +1,32 @@
 /** A small file system of a test's own: the way to a disk that is really full. */
 
-/** A tmpfs, unmounted and removed at the end of the block. */
-export class Tmpfs implements Disposable {
+/** What is mounted on a directory of its own, unmounted and removed at the end of the block. */
+export class Mounted implements Disposable {
+  /** Absolute path of the mount point. */
   readonly path: string;
 
-  private constructor(path: string) {
+  constructor(path: string) {
     this.path = path;
   }
 
+  join(name: string): string {
+    return `${this.path}/${name}`;
+  }
+
+  [Symbol.dispose](): void {
+    run("umount", "--lazy", this.path);
+    Deno.removeSync(this.path);
+  }
+}
+
+/** A file system in memory. */
+export class Tmpfs extends Mounted {
   /** Mounts one of `bytes`; undefined where that is not permitted. */
   static mount(bytes: number): Tmpfs | undefined {
     const path = Deno.makeTempDirSync({ prefix: "guestd-tmpfs-" });
     if (run("mount", "-t", "tmpfs", "-o", `size=${bytes}`, "tmpfs", path)) return new Tmpfs(path);
     Deno.removeSync(path);
     return undefined;
-  }
-
-  join(name: string): string {
-    return `${this.path}/${name}`;
   }
 
   /** Mounts one entry over another until the end of the block. */
@@ -38,11 +47,6 @@ export class Tmpfs implements Disposable {
     if (!run("mount", "-o", "remount,ro", this.path)) {
       throw new Error(`Cannot remount ${this.path}`);
     }
-  }
-
-  [Symbol.dispose](): void {
-    run("umount", "--lazy", this.path);
-    Deno.removeSync(this.path);
   }
 }
 

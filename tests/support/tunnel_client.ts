@@ -118,10 +118,7 @@ export class TunnelClient extends BareSocket {
 
   /** Waits for the end of the connection; throws if anything else comes first. */
   async ended(): Promise<void> {
-    const next = await this.frame();
-    if (next !== null) {
-      throw new Error(`Cannot see the end: got a frame with opcode ${next.opcode}`);
-    }
+    await this.ending();
   }
 }
 

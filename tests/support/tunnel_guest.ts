@@ -1,7 +1,5 @@
 /** The guest's side of a tunnel: listeners on 127.0.0.1 and the connections that they take. */
 
-import { once } from "node:events";
-import { createServer, type Socket } from "node:net";
 import { within } from "./await_event.ts";
 import { BareSocket } from "./bare_socket.ts";
 
@@ -52,40 +50,5 @@ export class Guest implements Disposable {
     } catch {
       // Already closed.
     }
-  }
-}
-
-/** A guest whose one connection can be reset, without the end that closing says first. */
-export class ResettingGuest implements AsyncDisposable {
-  readonly #server = createServer();
-  readonly #accepted = Promise.withResolvers<Socket>();
-
-  private constructor() {
-    this.#server.once("connection", (socket) => this.#accepted.resolve(socket));
-  }
-
-  static async start(): Promise<ResettingGuest> {
-    const guest = new ResettingGuest();
-    guest.#server.listen(0, "127.0.0.1");
-    await once(guest.#server, "listening");
-    return guest;
-  }
-
-  get port(): number {
-    const address = this.#server.address();
-    return typeof address === "object" && address !== null ? address.port : 0;
-  }
-
-  async send(text: string): Promise<void> {
-    (await within("a dial", this.#accepted.promise)).write(text);
-  }
-
-  async reset(): Promise<void> {
-    (await within("a dial", this.#accepted.promise)).resetAndDestroy();
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    this.#server.close();
-    await once(this.#server, "close");
   }
 }
