@@ -180,8 +180,13 @@ fn a_reader_that_takes_nothing_holds_the_command_up_for_a_moment_only() {
 #[test]
 fn a_reader_that_keeps_up_misses_nothing_of_a_fast_writer() {
     let host = Host::open(QUICK);
-    let exec = host.sh("head -c 67108864 /dev/zero");
+    let exec = host.start(Request {
+        stdin: true,
+        ..shell("read go; exec head -c 67108864 /dev/zero")
+    });
     let reader = host.core.attach(&exec, 0);
+    // What is written before anybody reads may be gone by then.
+    host.write(&exec, b"go\n", false);
     let (mut cursor, mut buffer) = (0, vec![0; 1 << 16]);
     loop {
         // As TypeScript reads: the pipes go on once there is room again.

@@ -158,7 +158,7 @@ Deno.test("a file that is written in place is looked at before its first byte: r
       new Uint8Array(reserve === 0 ? 40 * MIB : 20 * MIB),
     );
     const line = await plain(answer, reserve === 0 ? 500 : 507);
-    match(line, reserve === 0 ? /in place .*: ENOSPC/ : /16777216 are kept in reserve/);
+    match(line, reserve === 0 ? /in place: .*: ENOSPC/ : /16777216 are kept in reserve/);
     deepStrictEqual(Deno.readFileSync(target), new Uint8Array(3 * MIB).fill(7));
     await stored(daemon, target, new Uint8Array(15 * MIB));
   }
