@@ -9,10 +9,9 @@ need_qemu() { need_commands "a virtual machine for $1 needs QEMU" "$(qemu_progra
 # vm_suite FILE: these checks, in their order.
 vm_suite() { suite "vm-$1" deno_tests "tests/vm/$1.ts"; }
 
-# guest_suites ARCH: the image and its guests under test. The load that takes long is for one architecture.
+# guest_suites ARCH: the image and its guest under test.
 guest_suites() {
   need_qemu "$1"
   ensure_image "$1"
   vm_suite "${1}_checks"
-  [ "$1" != amd64 ] || vm_suite memory_checks
 }
