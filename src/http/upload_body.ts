@@ -6,19 +6,18 @@ import { BodyLost } from "./body_lost.ts";
 /** How much is collected before it is handed on, in bytes. */
 const CHUNK_BYTES = 512 * 1024;
 /**
- * How much of a chunked body is asked for at a time, in bytes. At each reading Deno 2.9 takes as much from the socket as
- * was asked for but gives one of the sender's chunks: what is asked for beyond that piles up in its memory, and is
- * moved at every further reading. Never less either: a reading that is too small for what stands between two chunks is
- * never answered, though more arrives.
+ * How a chunked body is read. At each reading Deno 2.9 takes `most` bytes from the socket but gives no more than the
+ * rest of one of the sender's chunks: what is over piles up in its memory, and is moved at every further reading. In a turn
+ * of the event loop Tokio lets it read a socket 128 times, so that more bytes than that in a row use the pile up. A reading
+ * that is too small for what stands between two chunks is never answered, though more arrives.
  */
-const CHUNKED_STEP_BYTES = 4096;
+const CHUNKED: Steps = { least: 4096, most: 4096, bytes: 160 * 4096, turns: 8 };
 /**
- * How much of a body is taken in one turn of the event loop, in bytes. Bytes that are at hand come without one, so that
- * everybody else would wait for all that Deno and the kernel have of them.
+ * How a declared body is read. Bytes that are at hand come without a turn of the event loop, so that everybody else would
+ * wait for all that Deno and the kernel have of them; a command's start and end take several turns, and an empty one
+ * microseconds.
  */
-const TURN_BYTES = 128 * 1024;
-/** So many turns everybody else has in between: a command's start and end take several, and an empty one microseconds. */
-const TURNS = 2;
+const DECLARED: Steps = { least: 1, most: 128 * 1024, bytes: 128 * 1024, turns: 2 };
 /** What each of many uploads collects, in bytes. */
 const SMALL_CHUNK_BYTES = 128 * 1024;
 
@@ -82,9 +81,8 @@ export async function pourBody(
   const declared = declaredLength(request);
   // One byte more than a small body has, so that its end is seen at once.
   const bufferBytes = Math.min(buffers.bytes, (declared ?? buffers.bytes) + 1);
-  const source = request.headers.has("transfer-encoding")
-    ? sourceOf(request.body, CHUNKED_STEP_BYTES, CHUNKED_STEP_BYTES)
-    : sourceOf(request.body, 1, TURN_BYTES);
+  const chunked = request.headers.has("transfer-encoding");
+  const source = sourceOf(request.body, chunked ? CHUNKED : DECLARED);
   // The client may wait for the answer before it sends on, so whatever goes wrong ends the reading.
   const failed = Promise.withResolvers<never>();
   stopped.addEventListener("abort", () => failed.reject(stopped.reason));
@@ -135,18 +133,27 @@ interface Source {
   cancel(): Promise<void>;
 }
 
-/**
- * A body that is still arriving is a stream of bytes, to be asked for `least` to `most` at a time; one that had arrived is
- * whole.
- */
-function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number): Source {
+/** How a body that is still arriving is read. */
+interface Steps {
+  /** Fewest bytes to ask for. */
+  readonly least: number;
+  /** Most bytes to ask for. */
+  readonly most: number;
+  /** Everybody else has their turns after so many. */
+  readonly bytes: number;
+  /** How many turns of the event loop these are. */
+  readonly turns: number;
+}
+
+/** A body that is still arriving is a stream of bytes; one that had arrived is whole. */
+function sourceOf(body: ReadableStream<Uint8Array>, { least, most, bytes, turns }: Steps): Source {
   let reader: ReadableStreamBYOBReader;
   try {
     reader = body.getReader({ mode: "byob" });
   } catch {
     return arrivedSource(body.getReader());
   }
-  let untilTurn = TURN_BYTES;
+  let untilTurn = bytes;
   return {
     async fill(buffer, enough): Promise<Filled> {
       let lent = buffer;
@@ -162,8 +169,8 @@ function sourceOf(body: ReadableStream<Uint8Array>, least: number, most: number)
         ended = done;
         untilTurn -= value.length;
         if (untilTurn > 0) continue;
-        untilTurn = TURN_BYTES;
-        for (let turn = 0; turn < TURNS; turn++) await new Promise((go) => setImmediate(go));
+        untilTurn = bytes;
+        for (let turn = 0; turn < turns; turn++) await new Promise((go) => setImmediate(go));
       }
       return { chunk: new Uint8Array(lent, 0, filled), done: ended };
     },

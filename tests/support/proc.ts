@@ -60,6 +60,14 @@ export function childrenOf(pid: number): ProcessStat[] {
   return processes().filter((stat) => stat.ppid === pid);
 }
 
+/** Processor time that it has used, in seconds. */
+export function processorSeconds(pid: number): number {
+  const text = Deno.readTextFileSync(`/proc/${pid}/stat`);
+  const [user = "", system = ""] = text.slice(text.lastIndexOf(")") + 2).split(" ").slice(11);
+  // The kernel counts hundredths of a second for its users, whatever its own clock does.
+  return (Number(user) + Number(system)) / 100;
+}
+
 export function residentBytes(pid: number): number {
   return statusBytes(pid, "VmRSS");
 }

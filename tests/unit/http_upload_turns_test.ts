@@ -4,7 +4,7 @@ import { BufferShare, pourBody } from "../../src/http/upload_body.ts";
 const KIB = 1024;
 
 /** A body that is at hand, as Deno's is when a client sends faster than it is read. */
-function atHand(bytes: number): Request {
+function atHand(bytes: number, chunked: boolean): Request {
   let left = bytes;
   const body = new ReadableStream({
     type: "bytes",
@@ -16,12 +16,14 @@ function atHand(bytes: number): Request {
       controller.byobRequest?.respond(count);
     },
   });
-  const headers = { "content-length": String(bytes) };
+  const headers: Record<string, string> = chunked
+    ? { "transfer-encoding": "chunked" }
+    : { "content-length": String(bytes) };
   return new Request("http://guest/", { method: "PUT", body, headers });
 }
 
 /** How many turns of the event loop others have while a body of so many bytes is taken. */
-async function turnsBeside(bytes: number): Promise<number> {
+async function turnsBeside(bytes: number, chunked = false): Promise<number> {
   let turns = 0;
   let taken = 0;
   let ended = false;
@@ -37,7 +39,12 @@ async function turnsBeside(bytes: number): Promise<number> {
     },
   };
   const stopped = new AbortController().signal;
-  await pourBody(atHand(bytes), { sink, maxBytes: bytes, stopped, share: new BufferShare() });
+  await pourBody(atHand(bytes, chunked), {
+    sink,
+    maxBytes: bytes,
+    stopped,
+    share: new BufferShare(),
+  });
   ended = true;
   strictEqual(taken, bytes);
   return turns;
@@ -46,6 +53,12 @@ async function turnsBeside(bytes: number): Promise<number> {
 Deno.test("others have two turns of the event loop for each 128 KiB of a body", async () => {
   const turns = await turnsBeside(16 * 128 * KIB);
   ok(turns >= 30, `${turns} turns beside sixteen times as much`);
+});
+
+// What a reading takes from the socket beyond what it gives is used up only by as many readings in a row.
+Deno.test("others have eight turns of the event loop for each 640 KiB of a chunked body", async () => {
+  const turns = await turnsBeside(4 * 640 * KIB, true);
+  ok(turns >= 30 && turns <= 40, `${turns} turns beside four times as much`);
 });
 
 Deno.test("a body of less is taken at once", async () => {
