@@ -1,0 +1,59 @@
+import { ok } from "node:assert/strict";
+import { within } from "../support/await_event.ts";
+import { Daemon, type DaemonOptions } from "../support/daemon.ts";
+import { fileUrl } from "../support/files_client.ts";
+import { Scratch } from "../support/scratch.ts";
+
+/** The launcher without what it says of the interval. */
+const AS_DENO_IS: DaemonOptions = {
+  through: [
+    "sh",
+    "-c",
+    `exec sh -c "$(sed 's/DENO_TOKIO_EVENT_INTERVAL=1//' "$0")" "$0"`,
+  ],
+};
+
+/** Downloads as fast as a program can that does nothing else: all of a file, into nothing. */
+const DOWNLOAD = `exec 3<>/dev/tcp/127.0.0.1/$1
+printf 'GET %s HTTP/1.1\\r\\nHost: guest\\r\\nAuthorization: Bearer %s\\r\\n\\r\\n' "$2" "$3" >&3
+head -c 1 <&3; exec cat <&3 >/dev/null`;
+
+/** Downloads at once: the daemon always has one to go on with. */
+const DOWNLOADS = 4;
+
+/** The median of health's time beside downloads, in milliseconds. */
+async function besideDownloads(options: DaemonOptions): Promise<number> {
+  using scratch = new Scratch();
+  const path = scratch.file("endless", "");
+  Deno.truncateSync(path, 4 * 2 ** 40);
+  await using daemon = await Daemon.bootstrapped(options);
+  await using downloads = new AsyncDisposableStack();
+  for (let n = 0; n < DOWNLOADS; n++) {
+    const download = downloads.use(
+      new Deno.Command("bash", {
+        args: ["-c", DOWNLOAD, "-", `${daemon.port}`, fileUrl("file", path), daemon.token ?? ""],
+        stdin: "null",
+        stdout: "piped",
+      }).spawn(),
+    );
+    await within("the download", download.stdout.getReader().read());
+  }
+  const times: number[] = [];
+  for (let turn = 0; turn < 61; turn++) {
+    const begun = performance.now();
+    await daemon.health();
+    times.push(performance.now() - begun);
+  }
+  return times.sort((a, b) => a - b)[30] ?? 0;
+}
+
+Deno.test("beside downloads others are answered sooner than Deno would by itself", async () => {
+  const asDenoIs: number[] = [];
+  const ours: number[] = [];
+  for (let round = 0; round < 3; round++) {
+    asDenoIs.push(await besideDownloads(AS_DENO_IS));
+    ours.push(await besideDownloads({}));
+  }
+  // What else runs on the machine only ever adds.
+  ok(Math.min(...ours) * 1.3 < Math.min(...asDenoIs), `${ours} ms, and ${asDenoIs} as Deno is`);
+});
