@@ -10,6 +10,8 @@ const ACCEPTED_BYTES = 128;
 /** Flags of `guestd_noise_accept`: `native/src/exports/noise.rs`. */
 const MUST_CONFIRM = 1;
 const ENDS = 2;
+/** What the client says first where it must confirm. */
+const READY = "microvms-tunnel-ready";
 
 /** The handshake or a message was not what the client would have sent. It says no more on purpose. */
 export class NoiseRefused extends Error {
@@ -56,11 +58,6 @@ export class NoiseSession implements Disposable {
     return new NoiseSession(core, accepted.subarray(0, length));
   }
 
-  /** Whether a message is the confirmation. */
-  confirms(message: Uint8Array<ArrayBuffer>): boolean {
-    return this.#core.symbols.guestd_noise_confirms(this.#id, message, message.length) === 1;
-  }
-
   /** Encrypts; gives each message to `send`, which must copy it. */
   seal(plain: Uint8Array<ArrayBuffer>, send: (message: Uint8Array<ArrayBuffer>) => void): void {
     const { guestd_noise_seal: seal } = this.#core.symbols;
@@ -78,6 +75,12 @@ export class NoiseSession implements Disposable {
     const length = this.#core.symbols.guestd_noise_open(this.#id, message, message.length);
     if (length < 0) throw new NoiseRefused();
     return message.subarray(0, length);
+  }
+
+  /** Whether a message, which is decrypted, is the confirmation. Throws {@link NoiseRefused}. */
+  confirms(message: Uint8Array<ArrayBuffer>): boolean {
+    const plain = this.open(message);
+    return plain.length === READY.length && String.fromCharCode(...plain) === READY;
   }
 
   /** Forgets the keys. */

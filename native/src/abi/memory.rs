@@ -1,6 +1,8 @@
-//! How memory goes back that a burst or the start has left behind; glibc's allocator is Deno's, too.
+//! How memory goes back: small pieces without the keys that they held, and what a burst or the start has left behind.
+//! glibc's allocator is Deno's, too.
 #![allow(unsafe_code)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
 use std::fs;
 
@@ -10,6 +12,38 @@ const MMAP_BYTES: libc::c_int = 128 << 10;
 const TRIM_BYTES: libc::c_int = 512 << 10;
 /// Heaps: a thread takes one that is there rather than make its own.
 const ARENAS: libc::c_int = 2;
+
+/// No block that may hold a key is larger: the largest has what the run hook brought, whose body is bounded so.
+const WIPED_BYTES: usize = 64 << 10;
+
+/// The system's allocator, but that the core's small blocks are wiped before they go back: cryptography leaves keys in
+/// whatever it drops, and a block that grows leaves a copy behind.
+struct WipingAllocator;
+
+#[global_allocator]
+static ALLOCATOR: WipingAllocator = WipingAllocator;
+
+// SAFETY: GlobalAlloc demands blocks that fit their layout and are nobody else's: they are the system's, unchanged.
+unsafe impl GlobalAlloc for WipingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: alloc demands what this function does.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: alloc_zeroed demands what this function does.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
+        if layout.size() <= WIPED_BYTES {
+            // SAFETY: explicit_bzero demands writable bytes: the block has as many, and its owner gives it up.
+            unsafe { libc::explicit_bzero(block.cast(), layout.size()) };
+        }
+        // SAFETY: dealloc demands what this function does.
+        unsafe { System.dealloc(block, layout) }
+    }
+}
 
 /// Bounds what the heap keeps. glibc would raise the first two by itself with the largest block
 /// that was ever freed, and from then on keep pieces of captured output; and it would give each

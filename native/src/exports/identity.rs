@@ -3,8 +3,6 @@
 
 use std::sync::Arc;
 
-use zeroize::Zeroizing;
-
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, bytes, path_of};
 use crate::identity;
@@ -46,7 +44,7 @@ pub unsafe extern "C" fn guestd_identity_repair(
 ) -> i32 {
     // SAFETY: path_of and bytes demand what this function does.
     let (root, secret) = unsafe { (path_of(root, root_len), bytes(secret, secret_len)) };
-    let secret = Zeroizing::new(secret.to_vec());
+    let secret = secret.to_vec();
     with_core(|core| {
         let wake = Arc::clone(&core.wake);
         let job = move || {

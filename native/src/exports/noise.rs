@@ -3,7 +3,6 @@
 
 use super::with_core;
 use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut};
-use crate::noise::handshake::Session;
 
 /// The client must send the confirmation first.
 const MUST_CONFIRM: u8 = 1;
@@ -27,31 +26,15 @@ pub unsafe extern "C" fn guestd_noise_accept(
     let (first, out) = unsafe { (bytes(first, first_len), bytes_mut(out, out_len)) };
     with_core(|core| {
         let port = u16::try_from(port).map_err(|_| BAD_LAYOUT)?;
-        let opened = core.noise.open(port, first).map_err(|_| -libc::EPERM)?;
-        let mut flags = 0;
-        flags |= if opened.must_confirm { MUST_CONFIRM } else { 0 };
-        flags |= if opened.ends { ENDS } else { 0 };
-        let written = [&opened.id.to_le_bytes()[..], &[flags], &opened.answer].concat();
-        let Some(out) = out.get_mut(..written.len()) else {
-            core.noise.close(opened.id);
-            return Err(BAD_LAYOUT);
-        };
-        out.copy_from_slice(&written);
-        Ok(written.len() as i32)
-    })
-}
-
-/// Whether a message is the confirmation that the client must send: 1 or 0.
-///
-/// # Safety
-/// `message` is null or points to `len` bytes that stay unchanged until this returns.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_noise_confirms(id: u32, message: *const u8, len: u32) -> i32 {
-    // SAFETY: bytes demands what this function does.
-    let message = unsafe { bytes(message, len) };
-    with_core(|core| {
-        let confirms = core.noise.with(id, |session| session.confirms(message));
-        confirms.map(i32::from).ok_or(UNKNOWN)
+        let accepted = core.noise.accept(port, first);
+        let (session, answer) = accepted.ok_or(-libc::EPERM)?;
+        let length = 5 + answer.len();
+        let (id, rest) = out.get_mut(..length).ok_or(BAD_LAYOUT)?.split_at_mut(4);
+        rest[0] = MUST_CONFIRM * u8::from(session.must_confirm)
+            + ENDS * u8::from(session.authenticated_end);
+        rest[1..].copy_from_slice(&answer);
+        id.copy_from_slice(&core.noise.keep(session).to_le_bytes());
+        Ok(length as i32)
     })
 }
 
@@ -71,8 +54,7 @@ pub unsafe extern "C" fn guestd_noise_seal(
     let (plain, out) = unsafe { (bytes(plain, len), bytes_mut(out, out_len)) };
     with_core(|core| {
         let sealed = core.noise.with(id, |session| session.seal(plain, out));
-        let length = sealed.ok_or(UNKNOWN)?.map_err(|_| -libc::EMSGSIZE)?;
-        Ok(length as i32)
+        Ok(sealed.ok_or(UNKNOWN)?.ok_or(-libc::EMSGSIZE)? as i32)
     })
 }
 
@@ -85,9 +67,8 @@ pub unsafe extern "C" fn guestd_noise_open(id: u32, message: *mut u8, len: u32) 
     // SAFETY: bytes_mut demands what this function does.
     let message = unsafe { bytes_mut(message, len) };
     with_core(|core| {
-        let open = |session: &mut Session| session.open_in_place(message);
-        let opened = core.noise.with(id, open).ok_or(UNKNOWN)?;
-        Ok(opened.map_err(|_| -libc::EBADMSG)? as i32)
+        let opened = core.noise.with(id, |session| session.open(message));
+        Ok(opened.ok_or(UNKNOWN)?.ok_or(-libc::EBADMSG)? as i32)
     })
 }
 

@@ -7,7 +7,6 @@ use std::os::fd::AsRawFd;
 use std::path::Path;
 
 use rustix::time::{ClockId, clock_gettime};
-use zeroize::Zeroizing;
 
 use super::unless_absent;
 
@@ -41,12 +40,11 @@ fn stir(secret: &[u8], mut ask: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io:
 
 /// `struct rand_pool_info` of `linux/random.h`: bits claimed, bytes that follow, and these.
 /// Entropy is only claimed for a secret; clocks are merely different.
-fn pool_info(secret: &[u8]) -> Zeroizing<Vec<u8>> {
+fn pool_info(secret: &[u8]) -> Vec<u8> {
     let clocks = [ClockId::Realtime, ClockId::Monotonic, ClockId::Boottime].map(clock_gettime);
     let bits = if secret.is_empty() { 0 } else { SECRET_BITS };
     let bytes = secret.len() + size_of_val(&clocks);
-    // Large enough from the start: what grows leaves a copy behind.
-    let mut info = Zeroizing::new(Vec::with_capacity(8 + bytes));
+    let mut info = Vec::new();
     info.extend(bits.to_ne_bytes());
     info.extend((bytes as libc::c_int).to_ne_bytes());
     for now in clocks {

@@ -10,27 +10,16 @@ pub mod handshake;
 mod seen;
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard};
 
-use handshake::{Keys, Refused, Session, respond};
+use crate::sync::lock;
+use handshake::{Keys, Session, respond};
 use seen::Seen;
-
-/// What answers a client's first message.
-pub struct OpenedSession {
-    /// The session's handle.
-    pub id: u32,
-    /// The second message, for the client.
-    pub answer: Vec<u8>,
-    /// The client must confirm before anything is dialled.
-    pub must_confirm: bool,
-    /// Both ends say with an empty message when their stream ends.
-    pub ends: bool,
-}
 
 /// Invariant: an id is never 0 and has 31 bits, so that a result can be one or a negated errno.
 #[derive(Default)]
 struct SessionTable {
-    keys: Option<Arc<Keys>>,
+    keys: Option<Keys>,
     seen: Seen,
     sessions: HashMap<u32, Session>,
     last_id: u32,
@@ -44,32 +33,28 @@ pub struct Sessions {
 
 impl Sessions {
     /// Installs the keys, which replaces older ones for sessions opened from now on.
-    pub fn install(&self, keys: Arc<Keys>) {
+    pub fn install(&self, keys: Keys) {
         self.lock().keys = Some(keys);
     }
 
-    /// Answers a client's first message. Refuses all but a new one by the installed client.
-    pub fn open(&self, port: u16, first: &[u8]) -> Result<OpenedSession, Refused> {
+    /// Answers a client's first message, see [`respond`]. Refuses all but a new one by the installed client.
+    pub fn accept(&self, port: u16, first: &[u8]) -> Option<(Session, Vec<u8>)> {
         let mut state = self.lock();
-        let keys = state.keys.clone().ok_or(Refused)?;
-        let accepted = respond(&keys, port, first)?;
-        if !state.seen.is_new(first) {
-            return Err(Refused);
-        }
-        let id = loop {
+        let accepted = respond(state.keys.as_ref()?, port, first)?;
+        state.seen.is_new(first).then_some(accepted)
+    }
+
+    /// Keeps a session. Returns its handle.
+    pub fn keep(&self, session: Session) -> u32 {
+        let mut state = self.lock();
+        loop {
             state.last_id = (state.last_id + 1) & (u32::MAX >> 1);
-            if state.last_id != 0 && !state.sessions.contains_key(&state.last_id) {
-                break state.last_id;
+            let id = state.last_id;
+            if id != 0 && !state.sessions.contains_key(&id) {
+                state.sessions.insert(id, session);
+                return id;
             }
-        };
-        let ends = accepted.session.has_authenticated_end();
-        state.sessions.insert(id, accepted.session);
-        Ok(OpenedSession {
-            id,
-            answer: accepted.answer,
-            must_confirm: accepted.must_confirm,
-            ends,
-        })
+        }
     }
 
     /// Does something with a session; `None` where there is none of this id.
@@ -83,7 +68,7 @@ impl Sessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionTable> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 }
 
@@ -94,7 +79,7 @@ mod tests {
     #[test]
     fn without_keys_nobody_is_accepted_and_what_is_closed_is_gone() {
         let sessions = Sessions::default();
-        assert!(sessions.open(80, &[0; 48]).is_err());
+        assert!(sessions.accept(80, &[0; 48]).is_none());
         assert!(sessions.with(1, |_| ()).is_none());
         sessions.close(1);
     }
