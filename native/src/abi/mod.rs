@@ -4,6 +4,7 @@
 pub(crate) mod memory;
 
 use std::ffi::OsStr;
+use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
@@ -34,6 +35,11 @@ pub fn guard(body: impl FnOnce() -> Reply) -> i32 {
 /// An errno as an export answers it.
 pub fn negated(errno: Errno) -> i32 {
     -errno.raw_os_error()
+}
+
+/// The errno of an error of the standard library's; EIO for one that has none.
+pub fn errno_of(error: io::Error) -> Errno {
+    Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
 /// JavaScript's bytes for the length of one call. An empty array arrives as a null pointer.

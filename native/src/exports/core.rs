@@ -4,7 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::{CORE, send, with_core};
-use crate::abi::{ABI_VERSION, BAD_LAYOUT, NOT_OPEN, bytes, bytes_mut, guard};
+use crate::abi::{ABI_VERSION, BAD_LAYOUT, NOT_OPEN, bytes, bytes_mut, errno_of, guard, negated};
 use crate::clock::span_ns;
 use crate::core::{Core, Settings};
 use crate::process::context::{Command, Spans};
@@ -56,8 +56,8 @@ pub unsafe extern "C" fn guestd_open(
             },
             spool,
         };
-        let errno = |error: std::io::Error| -error.raw_os_error().unwrap_or(libc::EAGAIN);
-        *slot = Some(Arc::new(Core::open(settings).map_err(errno)?));
+        let opened = Core::open(settings).map_err(|error| negated(errno_of(error)))?;
+        *slot = Some(Arc::new(opened));
         Ok(0)
     })
 }

@@ -14,20 +14,3 @@ pub mod temp;
 #[cfg(test)]
 pub mod testing;
 pub mod window;
-
-use std::os::fd::AsFd;
-
-use rustix::io::Errno;
-
-/// Writes all of `bytes`.
-pub fn write_all(file: impl AsFd, mut bytes: &[u8]) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::write(file.as_fd(), bytes) {
-            Ok(0) => return Err(Errno::IO),
-            Ok(count) => bytes = &bytes[count..],
-            Err(Errno::INTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-    Ok(())
-}

@@ -1,11 +1,12 @@
 //! Where an upload goes, and how it gets there.
 
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{
-    FileType, Gid, Mode, OFlags, SeekFrom, Stat, Uid, fchmod, fchown, fstat, ftruncate, lstat,
+    CWD, FileType, Gid, Mode, OFlags, SeekFrom, Stat, Uid, fchmod, fchown, fstat, ftruncate, lstat,
     open, readlink, seek,
 };
 use rustix::io::Errno;
@@ -15,6 +16,7 @@ use super::parents::Parents;
 use super::read::{demand_regular, read_full};
 use super::reserve::Reserve;
 use super::temp::Temp;
+use crate::abi::errno_of;
 
 /// As many symlinks as the kernel follows.
 const MAX_LINKS: usize = 40;
@@ -68,7 +70,7 @@ fn leaves_writing_in_place(status: i32) -> bool {
 /// Where the bytes lie until they are all there.
 enum Draft {
     /// In the target's directory.
-    Beside(Temp),
+    Beside(Temp<'static>),
     /// In another, which the target cannot be renamed from.
     Spool(File),
 }
@@ -154,7 +156,7 @@ impl Target {
         let failed = |errno| Failure::of("write in place", &self.path, errno);
         let source = self.file();
         let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let target = open(&self.path, flags, Mode::empty()).map_err(failed)?;
+        let target = File::from(open(&self.path, flags, Mode::empty()).map_err(failed)?);
         let stat = fstat(&target).map_err(failed)?;
         demand_regular("write", &self.path, stat.st_mode)?;
         let old = (stat.st_blocks.max(0) as u64).saturating_mul(512);
@@ -173,8 +175,8 @@ impl Target {
             if count == 0 {
                 break;
             }
-            super::write_all(&target, &block[..count])
-                .map_err(|errno| reserve.explain(errno, &target, failed(errno)))?;
+            let written = (&target).write_all(&block[..count]).map_err(errno_of);
+            written.map_err(|errno| reserve.explain(errno, &target, failed(errno)))?;
         }
         // Shortened at the end and only where there is something to cut: what is not a real file
         // system, such as /proc, claims to be empty and may not like it.
@@ -187,11 +189,11 @@ impl Target {
 }
 
 /// A temporary file beside `path`.
-fn beside(path: &Path, parents: &mut Parents) -> Result<Temp, Failure> {
+fn beside(path: &Path, parents: &mut Parents) -> Result<Temp<'static>, Failure> {
     let dir = directory_of(path);
     let mut tries = 0;
     loop {
-        match Temp::within(dir) {
+        match Temp::within(CWD, dir) {
             // More than once, because an upload beside this one may have made the directory, fail
             // and remove it.
             Err(Errno::NOENT) if tries < TRIES => {
@@ -227,7 +229,7 @@ fn finish(
     // After the owner, whose change takes set-user-id bits away.
     let mode = mode.unwrap_or(found.map_or(NEW_FILE, |stat| stat.st_mode & 0o7777));
     fchmod(&temp.file, Mode::from_raw_mode(mode))?;
-    match temp.place(path) {
+    let placed = match temp.place(path) {
         // An upload beside this one, which had made the directory, has failed and removed it.
         Err(Errno::NOENT) => {
             let again = parents.make(directory_of(path));
@@ -235,5 +237,6 @@ fn finish(
             temp.place(path)
         }
         other => other,
-    }
+    };
+    placed.map(drop)
 }

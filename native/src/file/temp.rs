@@ -1,112 +1,123 @@
 //! Files that have no name until they are whole.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, linkat, open, openat, rename, unlink, unlinkat};
+use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
 /// A file that nobody else sees as what it will become. Dropped, it leaves nothing.
 ///
-/// Invariant: `name` is the name that it has in its directory at the moment, if any. It has none
-/// where the file system knows O_TMPFILE: then not even a daemon that is killed leaves anything.
-pub struct Temp {
+/// Invariant: `name` is the name that it has at the moment, if any; from `dir`, as every path here. It
+/// has none where the file system knows O_TMPFILE: then not even a daemon that is killed leaves anything.
+pub struct Temp<'a> {
     /// The file, open for reading and writing.
     pub file: File,
+    dir: BorrowedFd<'a>,
     name: Option<PathBuf>,
 }
 
 const FLAGS: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
 const MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 
-impl Temp {
-    /// A file in `dir` that only its owner can read.
-    pub fn within(dir: &Path) -> Result<Self, Errno> {
-        match open(dir, FLAGS | OFlags::TMPFILE, MODE) {
+impl<'a> Temp<'a> {
+    /// A file in the directory `path` that only its owner can read.
+    pub fn within(dir: BorrowedFd<'a>, path: &Path) -> Result<Self, Errno> {
+        match openat(dir, path, FLAGS | OFlags::TMPFILE, MODE) {
             Ok(fd) => {
                 let (file, name) = (File::from(fd), None);
-                Ok(Self { file, name })
+                Ok(Self { file, dir, name })
             }
             Err(Errno::NOENT) => Err(Errno::NOENT),
             // Whatever it does not like about that, a name may do.
-            Err(_) => Self::named(dir),
+            Err(_) => Self::named(dir, path),
         }
     }
 
-    fn named(dir: &Path) -> Result<Self, Errno> {
+    fn named(dir: BorrowedFd<'a>, path: &Path) -> Result<Self, Errno> {
         let flags = FLAGS | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-        loop {
-            let name = dir.join(fresh_name());
-            match open(&name, flags, MODE) {
-                Ok(fd) => {
-                    let (file, name) = (File::from(fd), Some(name));
-                    return Ok(Self { file, name });
-                }
-                Err(Errno::EXIST) => {}
-                Err(errno) => return Err(errno),
-            }
-        }
+        let (fd, name) = under_fresh_name(path, |name| openat(dir, name, flags, MODE))?;
+        let (file, name) = (File::from(fd), Some(name));
+        Ok(Self { file, dir, name })
     }
 
     /// A file without a name in the first of `dirs` that takes one.
     pub fn unlinked(dirs: &[&Path]) -> Result<File, Errno> {
         let mut refused = Errno::NOENT;
         for dir in dirs {
-            match Self::within(dir).and_then(Self::into_unlinked) {
-                Ok(file) => return Ok(file),
+            // Dropped, it loses the name that it may have had.
+            match Temp::within(CWD, dir) {
+                Ok(temp) => return temp.file.try_clone().map_err(|_| Errno::MFILE),
                 Err(errno) => refused = errno,
             }
         }
         Err(refused)
     }
 
-    fn into_unlinked(mut self) -> Result<File, Errno> {
-        if let Some(name) = self.name.take() {
-            unlink(&name)?;
-        }
-        self.file.try_clone().map_err(|_| Errno::MFILE)
-    }
-
-    /// Gives it the name `target`, which is in the directory that it was made in, in place of what
-    /// has that name.
-    pub fn place(&mut self, target: &Path) -> Result<(), Errno> {
-        if self.name.is_none() {
-            match link(&self.file, CWD, target) {
-                Err(Errno::EXIST) => {}
-                other => return other,
-            }
-            let dir = target.parent().unwrap_or(Path::new(""));
-            self.name = Some(loop {
-                let name = dir.join(fresh_name());
-                match link(&self.file, CWD, &name) {
-                    Ok(()) => break name,
-                    Err(Errno::EXIST) => {}
-                    Err(errno) => return Err(errno),
-                }
-            });
-        }
+    /// Gives it the name `path`, on the file system that it was made on, as [`put`].
+    pub fn place(&mut self, path: &Path) -> Result<bool, Errno> {
         if let Some(name) = &self.name {
-            rename(name, target)?;
+            renameat(self.dir, name, self.dir, path)?;
             self.name = None;
+            return Ok(true);
         }
-        Ok(())
+        put_file(&self.file, self.dir, path)
     }
 }
 
-/// Gives a file that has no name one in `dir`.
-pub fn link(file: impl AsFd, dir: impl AsFd, name: &Path) -> Result<(), Errno> {
-    // By its own descriptor it needs a capability on older kernels.
-    let this = format!("/proc/self/fd/{}", file.as_fd().as_raw_fd());
-    linkat(CWD, this, dir, name, AtFlags::SYMLINK_FOLLOW)
-}
-
-impl Drop for Temp {
+impl Drop for Temp<'_> {
     fn drop(&mut self) {
         if let Some(name) = &self.name {
-            let _ = unlink(name);
+            let _ = unlinkat(self.dir, name, AtFlags::empty());
+        }
+    }
+}
+
+/// Gives a file that has no name the name `path`, as [`put`].
+pub fn put_file(file: &File, dir: BorrowedFd, path: &Path) -> Result<bool, Errno> {
+    put(dir, path, |name| {
+        // Older kernels let only who may read every file name one by its descriptor alone.
+        match linkat(file, "", dir, name, AtFlags::EMPTY_PATH) {
+            Err(Errno::NOENT) => {
+                let this = format!("/proc/self/fd/{}", file.as_raw_fd());
+                linkat(CWD, this, dir, name, AtFlags::SYMLINK_FOLLOW)
+            }
+            linked => linked,
+        }
+    })
+}
+
+/// Makes something at `path`, or, where that is taken, beside it, and has it take that place: what was there is there until
+/// the new one is whole. Whether anything may have been there.
+pub fn put(
+    dir: BorrowedFd,
+    path: &Path,
+    mut make: impl FnMut(&Path) -> Result<(), Errno>,
+) -> Result<bool, Errno> {
+    match make(path) {
+        Err(Errno::EXIST) => {}
+        made => return made.map(|()| false),
+    }
+    let ((), name) = under_fresh_name(path.parent().unwrap_or(Path::new("")), make)?;
+    let renamed = renameat(dir, &name, dir, path);
+    // A link to the same file is left alone by the renaming.
+    let _ = unlinkat(dir, &name, AtFlags::empty());
+    renamed.map(|()| true)
+}
+
+/// Makes something under a name in the directory `path` that nothing has.
+fn under_fresh_name<T>(
+    path: &Path,
+    mut make: impl FnMut(&Path) -> Result<T, Errno>,
+) -> Result<(T, PathBuf), Errno> {
+    loop {
+        let name = path.join(fresh_name());
+        match make(&name) {
+            Err(Errno::EXIST) => {}
+            made => return made.map(|made| (made, name)),
         }
     }
 }
@@ -115,7 +126,7 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 
 /// A name for what is about to be renamed. Only one of a daemon that was killed is ever taken, and
 /// then the next one is not, so it need not be unguessable.
-pub fn fresh_name() -> String {
+fn fresh_name() -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!(".guestd-{}-{number}.part", std::process::id())
 }
@@ -158,6 +169,7 @@ fn is_orphan(name: &str) -> bool {
 mod tests {
     use super::*;
     use crate::file::testing::TempDir;
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
     use std::ffi::OsString;
     use std::io::Write;
 
@@ -172,15 +184,15 @@ mod tests {
         let target = dir.path().join("target");
         for named in [false, true] {
             let make = || match named {
-                true => Temp::named(dir.path()).unwrap(),
-                false => Temp::within(dir.path()).unwrap(),
+                true => Temp::named(CWD, dir.path()).unwrap(),
+                false => Temp::within(CWD, dir.path()).unwrap(),
             };
             drop(make());
             assert!(names(dir.path()).is_empty());
-            for content in [b"one", b"two"] {
+            for (content, taken) in [(b"one", named), (b"two", true)] {
                 let mut temp = make();
                 temp.file.write_all(content).unwrap();
-                temp.place(&target).unwrap();
+                assert_eq!(temp.place(&target), Ok(taken));
                 assert_eq!(std::fs::read(&target).unwrap(), content);
                 assert_eq!(names(dir.path()), ["target"]);
             }
@@ -189,16 +201,34 @@ mod tests {
     }
 
     #[test]
+    fn whoever_may_not_name_it_by_its_descriptor_alone_names_it_by_proc() {
+        let dir = TempDir::make();
+        let at = |name: &str| dir.path().join(name);
+        let nameless = || {
+            let mut temp = Temp::within(CWD, dir.path()).unwrap();
+            // Without the right to read all files, and with other credentials than opened it.
+            let mut sets = capabilities(None).unwrap();
+            sets.effective = CapabilitySet::empty();
+            set_capabilities(None, sets).unwrap();
+            let alone = linkat(&temp.file, "", CWD, at("alone"), AtFlags::EMPTY_PATH);
+            assert_eq!(alone, Err(Errno::NOENT));
+            assert_eq!(temp.place(&at("target")), Ok(false));
+        };
+        std::thread::scope(|scope| scope.spawn(nameless).join().unwrap());
+        assert_eq!(names(dir.path()), ["target"]);
+    }
+
+    #[test]
     fn what_cannot_be_replaced_is_said_and_leaves_nothing() {
         let dir = TempDir::make();
         let target = dir.path().join("target");
         std::fs::create_dir(&target).unwrap();
-        let mut temp = Temp::within(dir.path()).unwrap();
+        let mut temp = Temp::within(CWD, dir.path()).unwrap();
         assert_eq!(temp.place(&target), Err(Errno::ISDIR));
         drop(temp);
         assert_eq!(names(dir.path()), ["target"]);
         let absent = dir.path().join("absent");
-        assert_eq!(Temp::within(&absent).err(), Some(Errno::NOENT));
+        assert_eq!(Temp::within(CWD, &absent).err(), Some(Errno::NOENT));
         assert!(Temp::unlinked(&[&absent, dir.path()]).is_ok());
     }
 

@@ -12,6 +12,8 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::abi::errno_of;
+
 /// What a step came to: `true` where it did what it had to, `false` where there is nothing that could
 /// be shared. After an error what is shared may still be there.
 pub type Outcome = Result<bool, Errno>;
@@ -36,8 +38,7 @@ pub fn repair(root: &Path, secret: &[u8]) -> [Outcome; STEPS] {
         files::remove_seeds(root),
         generator,
     ];
-    let errno = |error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-    outcomes.map(|outcome| outcome.map_err(errno))
+    outcomes.map(|outcome| outcome.map_err(errno_of))
 }
 
 /// The outcomes as one number, a byte each, the first lowest: 0 repaired, 255 not applicable, else

@@ -1,6 +1,5 @@
 //! A checked archive put on disk.
 
-use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -120,14 +119,14 @@ impl Extraction<'_> {
         whole: &[u8],
         name: &[u8],
     ) -> Result<(), Why> {
-        let taken = &Cell::new(false);
-        let place = MemberPlace { dir, name, taken };
+        let place = MemberPlace { dir, name };
         self.reserve.count(dir, taken_by(member))?;
-        match member.kind {
+        let taken = match member.kind {
             MemberKind::File => place.file(member, &mut self.members, &mut self.reserve)?,
             MemberKind::Directory => {
                 let (made, stat) = place.directory()?;
                 self.name_dir(member, components(whole).count(), stat, made);
+                false
             }
             MemberKind::Symlink => place.symlink(member)?,
             MemberKind::HardLink => {
@@ -135,10 +134,10 @@ impl Extraction<'_> {
                 let (parent, name) = split(&target);
                 let dir = &self.root.dir(parent)?;
                 let dir = dir.as_fd();
-                place.hard_link(MemberPlace { dir, name, taken })?;
+                place.hard_link(MemberPlace { dir, name })?
             }
-        }
-        if taken.get() && self.swept.insert(identity(&fstat(dir)?)) {
+        };
+        if taken && self.swept.insert(identity(&fstat(dir)?)) {
             // What cannot be swept is in nobody's way.
             let _ = sweep(dir);
         }

@@ -13,6 +13,7 @@ use tar::EntryType;
 use super::header::append;
 use super::walk::TreeWalk;
 use super::{BLOCK, Limits, identity, padded};
+use crate::abi::errno_of;
 use crate::file::failure::{Failure, OVER_LIMIT, shown};
 use crate::file::reader::Source;
 
@@ -136,8 +137,7 @@ impl Source for Packer {
                 true => self.content.read(&mut out[filled..]),
                 false => header.read(&mut out[filled..]),
             };
-            let errno = |error: io::Error| Errno::from_io_error(&error).unwrap_or(Errno::IO);
-            match (count.map_err(errno), self.ended) {
+            match (count.map_err(errno_of), self.ended) {
                 (Ok(0), true) => break,
                 (Ok(0), false) => self.advance()?,
                 (Ok(count), _) => {

@@ -1,24 +1,24 @@
 //! One member put at its place: never through a symlink, never half.
 
-use std::cell::Cell;
 use std::ffi::OsStr;
 use std::fs::File;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use rustix::fs::{
-    AtFlags, FileType, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat,
-    ftruncate, futimens, linkat, mkdirat, openat, renameat, statat, symlinkat, unlinkat, utimensat,
+    AtFlags, FileType, Mode, Stat, Timespec, Timestamps, UTIME_OMIT, fchmod, fstat, ftruncate,
+    futimens, linkat, mkdirat, statat, symlinkat, unlinkat, utimensat,
 };
 use rustix::io::Errno;
 
 use super::members::{Members, WINDOW};
 use super::parser::ArchiveMember;
-use super::spool::write_all_at;
+use crate::abi::errno_of;
 use crate::file::failure::Failure;
 use crate::file::reserve::Reserve;
-use crate::file::temp::{fresh_name, link};
+use crate::file::temp::{Temp, put, put_file};
 
 /// A content above this size is counted against the reserve while it is copied, too.
 const LARGE: u64 = 8 << 20;
@@ -45,33 +45,17 @@ impl From<Failure> for Why {
     }
 }
 
-/// Where a member goes: a directory beneath the root, and a name in it.
+/// Where a member goes: a directory beneath the root, and a name in it. What puts something there says whether anything
+/// may have been there before.
 #[derive(Clone, Copy)]
 pub struct MemberPlace<'a> {
     pub dir: BorrowedFd<'a>,
     pub name: &'a [u8],
-    /// Set once something was there under its name.
-    pub taken: &'a Cell<bool>,
 }
 
 impl MemberPlace<'_> {
-    fn name(&self) -> &OsStr {
-        OsStr::from_bytes(self.name)
-    }
-
-    /// Makes something under this name, or, where the name is taken, under another one that then
-    /// takes its place: what was there is there until the new one is whole.
-    fn put(&self, mut make: impl FnMut(&OsStr) -> Result<(), Errno>) -> Result<(), Errno> {
-        match make(self.name()) {
-            Err(Errno::EXIST) => {}
-            other => return other,
-        }
-        self.taken.set(true);
-        let ((), name) = under_fresh_name(make)?;
-        let renamed = renameat(self.dir, &name, self.dir, self.name());
-        // A link to the same file is left alone by the renaming.
-        let _ = unlinkat(self.dir, &name, AtFlags::empty());
-        renamed
+    fn name(&self) -> &Path {
+        Path::new(OsStr::from_bytes(self.name))
     }
 
     /// Writes a file. It gets its name once it is whole: whoever looks, or kills this, finds no half of it.
@@ -80,54 +64,37 @@ impl MemberPlace<'_> {
         member: &ArchiveMember,
         members: &mut Members,
         reserve: &mut Reserve,
-    ) -> Result<(), Why> {
+    ) -> Result<bool, Why> {
         if let Some(own) = members.spool().own(member)
-            && self.own_file(member, own)?
+            && let Some(taken) = self.own_file(member, own)?
         {
-            return Ok(());
+            return Ok(taken);
         }
-        let (flags, mode) = (OFlags::WRONLY | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
-        let (fd, name) = match openat(self.dir, ".", flags | OFlags::TMPFILE, mode) {
-            Ok(fd) => (fd, None),
-            Err(_) => {
-                let flags = flags | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-                let (fd, name) = under_fresh_name(|name| openat(self.dir, name, flags, mode))?;
-                (fd, Some(name))
-            }
-        };
-        let placed = write(&fd, member, members, reserve).and_then(|()| {
-            match &name {
-                Some(name) => renameat(self.dir, name, self.dir, self.name())?,
-                None => self.put(|name| link(&fd, self.dir, Path::new(name)))?,
-            }
-            Ok(())
-        });
-        if let (Err(_), Some(name)) = (&placed, &name) {
-            let _ = unlinkat(self.dir, name, AtFlags::empty());
-        }
-        placed
+        let mut temp = Temp::within(self.dir, Path::new("."))?;
+        write(&temp.file, member, members, reserve)?;
+        Ok(temp.place(self.name())?)
     }
 
-    /// Gives the content that has a file of its own its name. False if it has to be copied.
-    fn own_file(&self, member: &ArchiveMember, own: &File) -> Result<bool, Why> {
+    /// Gives the content that has a file of its own its name. None if it has to be copied.
+    fn own_file(&self, member: &ArchiveMember, own: &File) -> Result<Option<bool>, Why> {
         // What is made in such a directory gets its group, and this was made elsewhere.
         if fstat(self.dir)?.st_mode & Mode::SGID.bits() != 0 {
-            return Ok(false);
+            return Ok(None);
         }
         fchmod(own, Mode::from_raw_mode(member.mode))?;
         futimens(own, &times(member))?;
-        match self.put(|name| link(own, self.dir, Path::new(name))) {
-            Ok(()) => Ok(true),
+        match put_file(own, self.dir, self.name()) {
+            Ok(taken) => Ok(Some(taken)),
             Err(Errno::NOSPC) => Err(Errno::NOSPC.into()),
             // Another file system, or one that knows no files without a name.
-            Err(_) => Ok(false),
+            Err(_) => Ok(None),
         }
     }
 
     /// Makes a symlink.
-    pub fn symlink(&self, member: &ArchiveMember) -> Result<(), Errno> {
+    pub fn symlink(&self, member: &ArchiveMember) -> Result<bool, Errno> {
         let target = OsStr::from_bytes(&member.link);
-        self.put(|name| {
+        put(self.dir, self.name(), |name| {
             symlinkat(target, self.dir, name)?;
             let timed = utimensat(self.dir, name, &times(member), AtFlags::SYMLINK_NOFOLLOW);
             if timed.is_err() {
@@ -138,8 +105,8 @@ impl MemberPlace<'_> {
     }
 
     /// Makes another name of the file at `target`.
-    pub fn hard_link(&self, target: MemberPlace) -> Result<(), Errno> {
-        self.put(|name| {
+    pub fn hard_link(&self, target: MemberPlace) -> Result<bool, Errno> {
+        put(self.dir, self.name(), |name| {
             let make = || linkat(target.dir, target.name(), self.dir, name, AtFlags::empty());
             // Of one that is replaced at this moment, by an extraction beside this one, the kernel
             // says that it is not there; the new one is.
@@ -171,19 +138,6 @@ impl MemberPlace<'_> {
     }
 }
 
-/// Makes something under a name that nothing has.
-fn under_fresh_name<T>(
-    mut make: impl FnMut(&OsStr) -> Result<T, Errno>,
-) -> Result<(T, String), Errno> {
-    loop {
-        let name = fresh_name();
-        match make(OsStr::new(&name)) {
-            Err(Errno::EXIST) => {}
-            other => return other.map(|made| (made, name)),
-        }
-    }
-}
-
 /// The member's time of modification; the time of access is left as it is.
 pub fn times(member: &ArchiveMember) -> Timestamps {
     let (tv_sec, nanos) = member.mtime;
@@ -200,7 +154,7 @@ pub fn times(member: &ArchiveMember) -> Timestamps {
 }
 
 fn write(
-    file: &OwnedFd,
+    file: &File,
     member: &ArchiveMember,
     members: &mut Members,
     reserve: &mut Reserve,
@@ -217,7 +171,7 @@ fn write(
 }
 
 fn fill(
-    file: &OwnedFd,
+    file: &File,
     member: &ArchiveMember,
     members: &mut Members,
     reserve: &mut Reserve,
@@ -231,7 +185,7 @@ fn fill(
                 reserve.count(file, count)?;
             }
             let bytes = members.content(from, count as usize)?;
-            write_all_at(file, bytes, to)?;
+            file.write_all_at(bytes, to).map_err(errno_of)?;
             (from, to) = (from + count, to + count);
         }
         Ok(())
@@ -261,11 +215,9 @@ mod tests {
         let at = |name: &str| dir.path().join(name);
         std::fs::write(at("target"), b"").unwrap();
         let fd = File::open(dir.path()).unwrap();
-        let taken = Cell::new(false);
         let place = |name| MemberPlace {
             dir: fd.as_fd(),
             name,
-            taken: &taken,
         };
         let done = AtomicBool::new(false);
         thread::scope(|scope| {

@@ -1,13 +1,14 @@
 //! An archive while it arrives and until it is extracted, in files without a name.
 
 use std::fs::File;
-use std::os::fd::AsFd;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
 use rustix::io::Errno;
 
 use super::BLOCK;
 use super::parser::{ArchiveMember, MemberKind, Parsed, Parser};
+use crate::abi::errno_of;
 use crate::file::reserve::taken;
 use crate::file::temp::Temp;
 
@@ -89,14 +90,13 @@ impl Spool {
             let left = own.map(|own| usize::try_from(own.end - length).unwrap_or(usize::MAX));
             let count = left.unwrap_or_else(|| self.scan(bytes)).min(bytes.len());
             let (now, later) = bytes.split_at(count);
-            match self
-                .own
-                .last()
-                .filter(|own| length >= own.start && length < own.end)
-            {
-                Some(own) => write_all_at(&own.file, now, length - own.start)?,
-                None => write_all_at(&self.main, now, length)?,
-            }
+            let (file, at) = match self.own.last() {
+                Some(own) if (own.start..own.end).contains(&length) => {
+                    (&own.file, length - own.start)
+                }
+                _ => (&self.main, length),
+            };
+            file.write_all_at(now, at).map_err(errno_of)?;
             self.length += count as u64;
             bytes = later;
         }
@@ -166,20 +166,6 @@ impl Spool {
         let room = out.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         rustix::io::retry_on_intr(|| rustix::io::pread(file, &mut out[..room], from))
     }
-}
-
-/// Writes all of `bytes` at an offset.
-pub fn write_all_at(file: impl AsFd, mut bytes: &[u8], mut at: u64) -> Result<(), Errno> {
-    while !bytes.is_empty() {
-        match rustix::io::retry_on_intr(|| rustix::io::pwrite(&file, bytes, at))? {
-            0 => return Err(Errno::IO),
-            count => {
-                bytes = &bytes[count..];
-                at += count as u64;
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]

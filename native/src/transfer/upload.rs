@@ -1,5 +1,6 @@
 //! An upload: something that empties the buffers that TypeScript lends.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -7,12 +8,12 @@ use rustix::fs::{Mode, stat};
 use rustix::io::Errno;
 
 use super::{Order, Orders, Transfers};
+use crate::abi::errno_of;
 use crate::file::failure::Failure;
 use crate::file::parents::nearest_dir;
 use crate::file::reserve::Reserve;
 use crate::file::target::{Target, resolve};
 use crate::file::temp::Temp;
-use crate::file::write_all;
 use crate::tar::Limits;
 use crate::tar::extract::unpack;
 use crate::tar::spool::Spool;
@@ -100,8 +101,8 @@ impl Goal {
         let (written, path, file): (Result<(), Errno>, &Path, _) = match self {
             Self::File(target) => {
                 reserve.count(target.file(), count)?;
-                let written = write_all(target.file(), bytes);
-                (written, target.path(), target.file())
+                let written = target.file().write_all(bytes);
+                (written.map_err(errno_of), target.path(), target.file())
             }
             Self::Tree(spool, root) => {
                 reserve.count(spool.main(), count)?;
