@@ -83,7 +83,7 @@ pub unsafe fn bytes_mut<'a>(ptr: *mut u8, len: u32) -> &'a mut [u8] {
 /// Invariant: from its making until it is dropped nobody else touches the bytes.
 pub struct Lent {
     ptr: *mut u8,
-    len: usize,
+    len: u32,
 }
 
 // SAFETY: Send demands that another thread may own it. It owns the exclusive use of plain bytes,
@@ -97,28 +97,19 @@ impl Lent {
     /// `ptr` is null or points to `len` initialised bytes that stay where they are, and that nobody
     /// else reads or writes, until the operation that this is handed to was completed.
     pub unsafe fn new(ptr: *mut u8, len: u32) -> Self {
-        let len = if ptr.is_null() { 0 } else { len as usize };
         Self { ptr, len }
     }
 
     /// The bytes.
     pub fn bytes(&self) -> &[u8] {
-        if self.len == 0 {
-            return &[];
-        }
-        // SAFETY: from_raw_parts demands a non-null pointer to `len` initialised bytes that nobody
-        // writes meanwhile: `new` demands the same.
-        unsafe { std::slice::from_raw_parts(self.ptr, self.len) }
+        // SAFETY: bytes demands what `new` does, for as long as the result lives.
+        unsafe { bytes(self.ptr, self.len) }
     }
 
     /// The bytes, to be filled.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        if self.len == 0 {
-            return &mut [];
-        }
-        // SAFETY: from_raw_parts_mut demands a non-null pointer to `len` initialised bytes that are
-        // exclusively ours: `new` demands the same, and `&mut self` makes it one borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.ptr, self.len) }
+        // SAFETY: bytes_mut demands what `new` does, and `&mut self` makes it one borrow.
+        unsafe { bytes_mut(self.ptr, self.len) }
     }
 }
 

@@ -12,10 +12,11 @@ pub mod upload;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::abi::Lent;
 use crate::file::failure::Failure;
+use crate::sync::lock;
 use crate::tar::Limits;
 use crate::thread_pool::ThreadPool;
 use crate::wake::Wake;
@@ -202,8 +203,4 @@ impl Transfers {
     fn under_way(&self) -> MutexGuard<'_, HashMap<u32, Transfer>> {
         lock(&self.under_way)
     }
-}
-
-fn lock<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
-    table.lock().unwrap_or_else(PoisonError::into_inner)
 }

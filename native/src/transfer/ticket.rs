@@ -1,9 +1,10 @@
 //! The promise to end an operation.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::file::failure::Failure;
+use crate::sync::lock;
 use crate::wake::Wake;
 
 /// Sentences of failed operations, by token, until they are taken.
@@ -35,9 +36,7 @@ impl Ticket {
         match result {
             Ok(value) => self.wake.complete(self.token, 0, value),
             Err(failure) => {
-                let mut texts = self.texts.lock().unwrap_or_else(PoisonError::into_inner);
-                texts.insert(self.token, failure.text);
-                drop(texts);
+                lock(&self.texts).insert(self.token, failure.text);
                 self.wake.complete(self.token, failure.status, 0);
             }
         }

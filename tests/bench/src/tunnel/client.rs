@@ -5,14 +5,18 @@ use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use guestd::noise::crypto::{Primitives, TAG_BYTES, public_key};
+use guestd::noise::crypto::Primitives;
 use snow::TransportState;
+use snow::params::DHChoice;
+use snow::resolvers::CryptoResolver;
 
 use crate::Outcome;
 use crate::http::{Connection, connect};
 
 const FRAME: usize = 64 << 10;
 const CHUNK: usize = 32 << 10;
+/// Size of the tag behind a ciphertext.
+const TAG_BYTES: usize = 16;
 const ROUNDS: usize = 3000;
 /// The keys of the published vectors.
 const VM_SEED: [u8; 32] = [0x11; 32];
@@ -135,13 +139,15 @@ impl Client {
     }
 
     fn shake_hands(&mut self) -> Outcome<()> {
-        let other = public_key(&VM_SEED);
+        let curve = Primitives.resolve_dh(&DHChoice::Curve25519);
+        let mut other = curve.ok_or("there is no X25519")?;
+        other.set(&VM_SEED);
         let mut state = snow::Builder::with_resolver(
             "Noise_KK_25519_ChaChaPoly_BLAKE2s".parse()?,
             Box::new(Primitives),
         )
         .local_private_key(&HOST_SEED)?
-        .remote_public_key(&other)?
+        .remote_public_key(other.pubkey())?
         .build_initiator()?;
         let mut message = [0; 256];
         let length = state.write_message(&[], &mut message)?;
