@@ -2,13 +2,14 @@ import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
 import { bodyText, header, headerValues, type RawResponse, request } from "../support/raw_http.ts";
-import { ROSTER } from "./roster.ts";
+import { pageRoutes } from "../support/protocol_page.ts";
 
 /** A target of each route: an exec that nobody registered where there is an id. */
-const TARGETS = ROSTER.map(({ route, auth }) => {
-  const [method = "", path = ""] = route.split(" ");
-  return { method, auth, path: path.replace("{hook_prefix}", HOOK_PREFIX).replace("{id}", "x") };
-});
+const TARGETS = pageRoutes().map(({ method, path, auth }) => ({
+  method,
+  auth,
+  path: path.replace("{hook_prefix}", HOOK_PREFIX).replace("{id}", "x"),
+}));
 
 const BEARER = TARGETS.filter(({ auth }) => auth === "Bearer");
 

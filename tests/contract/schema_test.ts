@@ -1,114 +1,31 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { CLOSE_CODES } from "../../src/contract/tunnel.ts";
 import { json } from "../support/answers.ts";
 import { Daemon, runOnce } from "../support/daemon.ts";
 import type { JsonSchema } from "../support/json_schema.ts";
 import type { PublishedDocument, PublishedRow } from "../support/published.ts";
-import { ROSTER } from "./roster.ts";
+import { pageRoutes, protocolPage, tableOf } from "../support/protocol_page.ts";
 
-const KEYS = [
-  "$defs",
-  "$schema",
-  "auth",
-  "daemon_version",
-  "definition_collisions",
-  "generated_from",
-  "hook_prefix",
-  "limits",
-  "protocol_version",
-  "routes",
-  "title",
-  "unmatched_path",
-  "version_header",
-];
-
-const LIMITS = {
-  max_body_bytes: 536870912,
-  max_output_bytes: 8388608,
-  max_stdin_write_bytes: 1048576,
-  stdin_write_timeout_secs: 5,
-  max_tar_members: 100000,
-  max_tar_bytes: 8589934592,
-  stream_replay_bytes: 1048576,
-  sse_keepalive_secs: 15,
-  output_linger_secs: 5,
-  exec_ttl_secs: 900,
-  kill_grace_secs: 10,
-  max_drain_bytes: 65536,
+/** Fields that need not be there, of the types whose tables have no column of defaults. */
+const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
+  PollResponse: ["exit_code", "signal", "stdout", "stderr", "truncated", "writers_may_be_alive"],
+  StreamQuery: ["offset"],
+  FsQuery: ["mode"],
+  FileReadQuery: ["start_line", "end_line"],
+  RunHookEnvelope: ["runHookPayload"],
+  RunHook: ["env", "identity_seed", "identity_host_public_key"],
 };
 
-/** Fields of each type, in the protocol's words; a `?` marks those that need not be there. */
-const TYPES: Readonly<Record<string, readonly string[]>> = {
-  StartRequest: [
-    "exec_id",
-    "command",
-    "shell?",
-    "cwd?",
-    "env?",
-    "user?",
-    "group?",
-    "timeout_sec?",
-    "stdin?",
-    "reap_group_on_exit?",
-  ],
-  StartResponse: ["exec_id", "phase"],
-  PollResponse: [
-    "exec_id",
-    "phase",
-    "exit_code?",
-    "signal?",
-    "stdout?",
-    "stderr?",
-    "truncated?",
-    "writers_may_be_alive?",
-  ],
-  KillResponse: ["exec_id", "killed"],
-  StdinRequest: ["data_b64?", "signal?"],
-  StdinResponse: ["exec_id", "written", "eof"],
-  StreamQuery: ["offset?"],
-  OutputEvent: ["offset", "stream", "output"],
-  GapEvent: ["from", "to"],
-  ExitEvent: ["exit_code", "signal", "truncated", "writers_may_be_alive", "offset"],
-  FsQuery: ["path", "mode?"],
-  FileReadQuery: ["path", "start_line?", "end_line?"],
-  TunnelQuery: ["port", "identity?"],
-  Health: [
-    "version",
-    "bootstrapped",
-    "disk",
-    "identity_degraded",
-    "identity_repaired",
-    "busy",
-    "execs",
-    "hooks",
-    "hooks_dropped",
-  ],
-  DiskHealth: ["available_bytes", "reserve_bytes", "under_pressure"],
-  HookObservation: ["hook", "fired_at"],
-  ProcsResponse: ["procs"],
-  ProcGroup: ["exec_id", "pgid", "started_at", "child_exited", "reap", "pids"],
-  RunHookEnvelope: ["runHookPayload?"],
-  RunHook: ["agent_token", "env?"],
-  ErrorBody: ["error", "detail"],
-};
-
-const SLUGS = [
-  "malformed_request",
-  "unknown_exec",
-  "still_running",
-  "already_acked",
-  "spawn_failed",
-  "stdin_write_timeout",
-  "stdin_not_requested",
-  "stdin_closed",
-  "stdin_write_too_large",
-  "stdin_write_failed",
-];
+const LIMITS = tableOf("limit").map(([name = "", value]) => [name, Number(value)] as const);
 
 Deno.test("the document has exactly its thirteen keys and twelve limits, and needs no token", async () => {
   await using daemon = await Daemon.start();
   const response = await daemon.fetch("/v1/schema");
   const document = await json<PublishedDocument>(response);
-  deepStrictEqual(Object.keys(document).toSorted(), KEYS);
+  const [sentence = ""] = /with the keys [^.]*/.exec(protocolPage()) ?? [];
+  const keys = Array.from(sentence.matchAll(/`([^`]+)`/g), ([, key]) => key);
+  strictEqual(keys.length, 13);
+  deepStrictEqual(Object.keys(document).toSorted(), keys.sort());
   strictEqual(document.$schema, "https://json-schema.org/draft/2020-12/schema");
   strictEqual(document.protocol_version, "1");
   match(document.daemon_version, /^[0-9]+\.[0-9]+\.[0-9]+$/);
@@ -122,15 +39,16 @@ Deno.test("the document has exactly its thirteen keys and twelve limits, and nee
   match(document.generated_from, /\bsrc\/contract\b/);
   deepStrictEqual([document.unmatched_path.code, document.unmatched_path.error], [404, ""]);
   ok(document.unmatched_path.meaning.length > 20);
-  deepStrictEqual(document.limits, LIMITS);
+  deepStrictEqual(document.limits, Object.fromEntries(LIMITS));
+  strictEqual(LIMITS.length, 12);
 });
 
 Deno.test("a limit that was configured is published as it is in force", async () => {
   const env = Object.fromEntries(
-    Object.keys(LIMITS).map((name, index) => [`GUESTD_${name.toUpperCase()}`, String(index + 1)]),
+    LIMITS.map(([name], index) => [`GUESTD_${name.toUpperCase()}`, String(index + 1)]),
   );
   await using daemon = await Daemon.start({ env });
-  const expected = Object.keys(LIMITS).map((name, index) => [name, index + 1]);
+  const expected = LIMITS.map(([name], index) => [name, index + 1]);
   deepStrictEqual(daemon.document.limits, Object.fromEntries(expected));
 });
 
@@ -156,18 +74,26 @@ Deno.test("prefix and header that were configured are published, served and in f
   strictEqual((await daemon.post("/platform/runtime/v1/ready")).status, 404);
 });
 
-Deno.test("the routes are the protocol's twenty, in its order, each with all that a row has", async () => {
+Deno.test("the routes are the twenty of docs/protocol.md, in its order, with their statuses and slugs, each with all that a row has", async () => {
   await using daemon = await Daemon.start();
-  const seen = daemon.document.routes.map((row) => ({
-    route: `${row.method} ${row.path.replace("/platform/runtime/v1", "{hook_prefix}")}`,
-    auth: row.auth,
-    statuses: row.statuses.map(({ code, error }) => `${code} ${error}`.trim()).toSorted(),
+  const { routes, hook_prefix } = daemon.document;
+  const seen = routes.map(({ method, path, auth, statuses }) => ({
+    method,
+    path: path.replace(hook_prefix, "{hook_prefix}"),
+    auth,
+    statuses: statuses.map(({ code, error }) => `${code} ${error}`.trim()).toSorted(),
   }));
+  strictEqual(seen.length, 20);
   deepStrictEqual(
     seen,
-    ROSTER.map(({ route, auth, statuses }) => ({ route, auth, statuses: statuses.toSorted() })),
+    pageRoutes().map((route) => ({ ...route, statuses: route.statuses.toSorted() })),
   );
-  for (const row of daemon.document.routes) {
+  const slugs = routes.flatMap(({ statuses }) => statuses).filter(({ error }) => error !== "");
+  deepStrictEqual(
+    new Set(slugs.map(({ code, error }) => `${error} ${code}`)),
+    new Set(tableOf("slug").map(([slug, status]) => `${slug} ${status}`)),
+  );
+  for (const row of routes) {
     const keys = Object.keys(row).filter((key) => key !== "query" && key !== "sse_events");
     deepStrictEqual(
       keys.toSorted(),
@@ -178,7 +104,6 @@ Deno.test("the routes are the protocol's twenty, in its order, each with all tha
     for (const status of row.statuses) {
       deepStrictEqual(Object.keys(status).toSorted(), ["code", "error", "meaning"]);
       ok(status.meaning.length > 5, `${row.path} ${status.code}`);
-      ok(status.error === "" || SLUGS.includes(status.error));
     }
   }
 });
@@ -232,41 +157,36 @@ function short(row: PublishedRow): string {
   return row.path.split("/").at(-1) ?? "";
 }
 
-Deno.test("$defs has every type of the protocol with its fields and defaults, and every $ref leads somewhere", async () => {
+Deno.test("$defs has every type of docs/protocol.md with its fields, choices and defaults, and every $ref leads somewhere", async () => {
   await using daemon = await Daemon.start();
   const { $defs } = daemon.document;
-  const names = [...Object.keys(TYPES), "Phase", "StreamKind"];
-  deepStrictEqual(Object.keys($defs).toSorted(), names.toSorted());
-  for (const [name, fields] of Object.entries(TYPES)) {
-    const properties = Object.keys($defs[name]?.["properties"] ?? {});
-    const needed = $defs[name]?.["required"] as string[];
-    for (const field of fields) {
-      const bare = field.replace("?", "");
-      ok(properties.includes(bare), `${name}.${bare}`);
-      strictEqual(needed.includes(bare), bare === field, `${name}.${bare} required`);
+  const types = protocolPage().matchAll(/^\| ([A-Z][a-z]\w+) \|/gm);
+  deepStrictEqual(Object.keys($defs).toSorted(), Array.from(types, ([, name]) => name).sort());
+  for (const [name, type] of Object.entries($defs)) {
+    const rows = tableOf(name);
+    const properties = (type["properties"] ?? {}) as Record<string, JsonSchema>;
+    deepStrictEqual(rows.map(([first]) => first), type["enum"] ?? Object.keys(properties), name);
+    for (const [field = "", , ...rest] of type["enum"] === undefined ? rows : []) {
+      const [fallback] = rest.length === 2 ? rest : [];
+      const needed = fallback === undefined
+        ? OPTIONAL[name]?.includes(field) !== true
+        : fallback === "required";
+      strictEqual((type["required"] as string[]).includes(field), needed, `${name}.${field}`);
+      const shown = properties[field]?.["default"];
+      if (fallback !== undefined) {
+        strictEqual(shown === undefined ? "required" : JSON.stringify(shown), fallback, field);
+      }
     }
-    if (name !== "RunHook") strictEqual(properties.length, fields.length, name);
   }
-  deepStrictEqual($defs["Phase"]?.["enum"], ["running", "exited", "acked"]);
-  deepStrictEqual($defs["StreamKind"]?.["enum"], ["stdout", "stderr"]);
   const text = JSON.stringify(daemon.document);
   for (const [, name = ""] of text.matchAll(/"\$ref":"#\/\$defs\/([^"]+)"/g)) {
     ok(Object.hasOwn($defs, name), name);
   }
-  const start = $defs["StartRequest"]?.["properties"] as Record<string, JsonSchema>;
-  const shown = Object.entries(start).map(([name, field]) => [name, field["default"]]);
-  deepStrictEqual(Object.fromEntries(shown), {
-    exec_id: undefined,
-    command: undefined,
-    shell: false,
-    cwd: null,
-    env: {},
-    user: null,
-    group: null,
-    timeout_sec: null,
-    stdin: false,
-    reap_group_on_exit: false,
-  });
+});
+
+Deno.test("the page gives the close codes of a tunnel", () => {
+  const codes = Object.values(CLOSE_CODES).map(({ code }) => `${code}`);
+  deepStrictEqual(tableOf("close code").map(([code]) => code), codes);
 });
 
 Deno.test("--print-schema prints what is served, --version the version, --help each setting", async () => {
@@ -277,5 +197,5 @@ Deno.test("--print-schema prints what is served, --version the version, --help e
   const { stdout } = await runOnce(["--version"]);
   strictEqual(stdout, `${daemon.document.daemon_version}\n`);
   const help = (await runOnce(["--help"])).stdout;
-  for (const name of Object.keys(LIMITS)) ok(help.includes(`GUESTD_${name.toUpperCase()}`), name);
+  for (const [name] of LIMITS) ok(help.includes(`GUESTD_${name.toUpperCase()}`), name);
 });
