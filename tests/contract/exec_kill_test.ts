@@ -10,10 +10,8 @@ const withQuick = withOptions(QUICK);
 
 /** Starts a script and waits until it says ready. */
 async function ready(daemon: Daemon, script: string): Promise<string> {
-  const id = await daemon.exec(script);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  return id;
+  await using stream = await daemon.ready(script);
+  return stream.id;
 }
 
 withDaemon.test("a kill of a running exec answers killed once nobody is left, and it is exited", async ({ daemon }) => {

@@ -132,19 +132,14 @@ withDaemon.test("an exec without stdin, running, exited or acked, is 409 stdin_n
 });
 
 withDaemon.test("a child that closed its stdin and lives on is 410 stdin_closed", async ({ daemon }) => {
-  const id = await daemon.exec("exec 0</dev/null; echo ready; exec sleep infinity", {
+  await using stream = await daemon.ready("exec 0</dev/null; echo ready; exec sleep infinity", {
     stdin: true,
   });
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
   for (let times = 0; times < 3; times++) {
-    await refused(
-      await daemon.post(execPath(id, "stdin"), { data_b64: "YQ==" }),
-      410,
-      "stdin_closed",
-    );
+    const write = await daemon.post(execPath(stream.id, "stdin"), { data_b64: "YQ==" });
+    await refused(write, 410, "stdin_closed");
   }
-  strictEqual((await daemon.poll(id)).phase, "running");
+  strictEqual((await daemon.poll(stream.id)).phase, "running");
 });
 
 withDaemon.test("a child that closes its stdin while a write waits gets that write 410", async ({ daemon }) => {

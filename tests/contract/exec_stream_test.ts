@@ -6,15 +6,13 @@ import { bodyText, header, RawConnection, request } from "../support/raw_http.ts
 import { withDaemon } from "../support/with_daemon.ts";
 
 withDaemon.test("a stream replays from its offset, then follows, and ends with exit", async ({ daemon }) => {
-  const id = await daemon.exec(ECHO_LINES, { stdin: true });
-  await using early = await daemon.stream(id);
-  await early.untilOutput("ready\n");
-  await using late = await daemon.stream(id, 3);
+  await using early = await daemon.ready(ECHO_LINES, { stdin: true });
+  await using late = await daemon.stream(early.id, 3);
   strictEqual(await late.untilOutput("dy\n"), "dy\n");
-  await daemon.stdin(id, "more\n");
+  await daemon.stdin(early.id, "more\n");
   strictEqual(await early.untilOutput("more\n"), "more\n");
   strictEqual(await late.untilOutput("more\n"), "more\n");
-  await daemon.stdin(id, "", true);
+  await daemon.stdin(early.id, "", true);
   for (const stream of [early, late]) {
     const { exit, events } = await stream.rest();
     deepStrictEqual(exit, {
@@ -87,14 +85,12 @@ withDaemon.test("an offset beyond the total of a finished exec gets its exit at 
 });
 
 withDaemon.test("an offset beyond the total of a running exec waits for that byte", async ({ daemon }) => {
-  const id = await daemon.exec(ECHO_LINES, { stdin: true });
-  await using witness = await daemon.stream(id);
-  await witness.untilOutput("ready\n");
-  await using ahead = await daemon.stream(id, 9);
-  await daemon.stdin(id, "12\n34\n");
+  await using witness = await daemon.ready(ECHO_LINES, { stdin: true });
+  await using ahead = await daemon.stream(witness.id, 9);
+  await daemon.stdin(witness.id, "12\n34\n");
   await witness.untilOutput("34\n");
   strictEqual(await ahead.untilOutput("\n"), "34\n");
-  await daemon.stdin(id, "", true);
+  await daemon.stdin(witness.id, "", true);
   strictEqual((await ahead.rest()).exit.offset, 12n);
 });
 

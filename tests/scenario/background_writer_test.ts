@@ -81,22 +81,18 @@ Deno.test("the linger starts at the leader's exit also when it was killed, timed
     env: { GUESTD_OUTPUT_LINGER_SECS: "0.2", GUESTD_KILL_GRACE_SECS: "60" },
   });
   const script = "(trap '' TERM; echo ready; exec sleep infinity) & exec sleep infinity";
-  const killed = await daemon.exec(script);
-  await using stream = await daemon.stream(killed);
-  await stream.untilOutput("ready");
-  const killing = daemon.kill(killed);
+  await using stream = await daemon.ready(script);
+  const killing = daemon.kill(stream.id);
   deepStrictEqual((await stream.rest()).exit.writers_may_be_alive, true);
   const timed = await daemon.exec(script, { timeout_sec: 0.3 });
   deepStrictEqual((await daemon.follow(timed)).exit.writers_may_be_alive, true);
-  const reaped = await daemon.exec(
+  await using third = await daemon.ready(
     "(trap '' TERM; echo ready; exec sleep infinity) & head -c1 >/dev/null",
     { reap_group_on_exit: true, stdin: true },
   );
-  await using third = await daemon.stream(reaped);
-  await third.untilOutput("ready");
-  await daemon.stdin(reaped, "x");
+  await daemon.stdin(third.id, "x");
   deepStrictEqual((await third.rest()).exit.writers_may_be_alive, true);
-  for (const id of [killed, timed, reaped]) {
+  for (const id of [stream.id, timed, third.id]) {
     for (const pid of (await daemon.group(id)).pids) Deno.kill(pid, "SIGKILL");
   }
   strictEqual((await killing).killed, true);

@@ -27,11 +27,9 @@ withDaemonAsRoot.test("a demoted command has all ids of its user and group, no c
     "CapPrm: 0000000000000000",
     "CapEff: 0000000000000000",
   ]);
-  const id = await daemon.exec(BLOCK, { user: 1234 });
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  const { pids } = await daemon.group(id);
-  strictEqual((await daemon.kill(id)).killed, true);
+  await using stream = await daemon.ready(BLOCK, { user: 1234 });
+  const { pids } = await daemon.group(stream.id);
+  strictEqual((await daemon.kill(stream.id)).killed, true);
   strictEqual(pids.some(isLive), false);
 });
 

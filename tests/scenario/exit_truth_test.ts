@@ -4,10 +4,8 @@ import type { SseStream } from "../support/sse.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 withDaemon.test("a stream that loses its daemon ends without an exit, so nobody takes it for the command's end", async ({ daemon }) => {
-  const id = await daemon.exec(BLOCK);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  const { pids } = await daemon.group(id);
+  await using stream = await daemon.ready(BLOCK);
+  const { pids } = await daemon.group(stream.id);
   await daemon.stop("SIGKILL");
   await rejects(stream.rest().then((rest) => rest.exit));
   for (const pid of pids) Deno.kill(pid, "SIGKILL");

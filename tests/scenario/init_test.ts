@@ -52,9 +52,7 @@ Deno.test({
 }, async () => {
   await using daemon = await Daemon.bootstrapped(AS_INIT);
   const init = initOf(daemon);
-  const id = await daemon.exec(BLOCK);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
+  await using stream = await daemon.ready(BLOCK);
   const inside = processes().filter(({ ppid }) => ppid === init.pid).map(({ pid }) => pid);
   strictEqual(inside.length, 1);
   Deno.kill(init.pid, "SIGTERM");

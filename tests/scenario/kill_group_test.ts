@@ -17,15 +17,13 @@ async function members(daemon: Daemon, id: string, count: number): Promise<reado
 }
 
 withQuick.test("a kill takes the whole group, a grandchild that ignores SIGTERM too", async ({ daemon }) => {
-  const id = await daemon.exec(STUBBORN_GRANDCHILD);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  const pids = await members(daemon, id, 2);
+  await using stream = await daemon.ready(STUBBORN_GRANDCHILD);
+  const pids = await members(daemon, stream.id, 2);
   const before = performance.now();
-  strictEqual((await daemon.kill(id)).killed, true);
+  strictEqual((await daemon.kill(stream.id)).killed, true);
   ok(performance.now() - before >= 190, "the grandchild had its grace");
   await gone(...pids);
-  deepStrictEqual((await daemon.group(id)).pids, []);
+  deepStrictEqual((await daemon.group(stream.id)).pids, []);
   strictEqual((await stream.rest()).exit.signal, 15);
 });
 
@@ -50,11 +48,9 @@ Deno.test("the escalation goes on after the leader's exit was published", async 
   await using daemon = await Daemon.bootstrapped({
     env: { GUESTD_KILL_GRACE_SECS: "1", GUESTD_OUTPUT_LINGER_SECS: "0" },
   });
-  const id = await daemon.exec(STUBBORN_GRANDCHILD);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  const pids = await members(daemon, id, 2);
-  const killing = daemon.kill(id);
+  await using stream = await daemon.ready(STUBBORN_GRANDCHILD);
+  const pids = await members(daemon, stream.id, 2);
+  const killing = daemon.kill(stream.id);
   strictEqual((await stream.rest()).exit.signal, 15);
   strictEqual(pids.filter(isLive).length, 1, "published while the grandchild has its grace");
   strictEqual((await killing).killed, true);
@@ -64,11 +60,9 @@ Deno.test("the escalation goes on after the leader's exit was published", async 
 withQuick.test("a group that keeps forking is ended by one kill", async ({ daemon }) => {
   // A chain, never more than a few at once: each link starts the next and ends.
   const script = "trap '' TERM; echo ready; while :; do (:); done";
-  const id = await daemon.exec(script);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  const { pgid } = await daemon.group(id);
-  strictEqual((await daemon.kill(id)).killed, true);
+  await using stream = await daemon.ready(script);
+  const { pgid } = await daemon.group(stream.id);
+  strictEqual((await daemon.kill(stream.id)).killed, true);
   await eventually(
     "the end of the group",
     () => !processes().some((stat) => stat.pgid === pgid && stat.state !== "Z"),
@@ -82,14 +76,12 @@ withQuick.test("reap_group_on_exit ends what a command left behind, with SIGTERM
   const outcome = await daemon.outcome(polite);
   deepStrictEqual([outcome.exit_code, outcome.writers_may_be_alive], [4, false]);
   await gone(Number(outcome.stdout));
-  const stubborn = await daemon.exec(
+  await using stream = await daemon.ready(
     "(trap '' TERM; echo ready; exec sleep infinity) & head -c1 >/dev/null",
     { reap_group_on_exit: true, stdin: true },
   );
-  await using stream = await daemon.stream(stubborn);
-  await stream.untilOutput("ready");
-  const pids = await members(daemon, stubborn, 3);
-  await daemon.stdin(stubborn, "x");
+  const pids = await members(daemon, stream.id, 3);
+  await daemon.stdin(stream.id, "x");
   await stream.rest();
   await gone(...pids);
 });

@@ -7,11 +7,9 @@ Deno.test("a start whose body arrives after the groups were ended starts nothing
     env: { GUESTD_DRAIN_SECS: "0.2", GUESTD_KILL_GRACE_SECS: "60" },
   });
   // It holds the end up for two seconds: its own SIGKILL is what the shutdown waits for.
-  const stubborn = await daemon.exec(
+  await using stream = await daemon.ready(
     "trap 'echo told' TERM; echo ready; while :; do sleep 60; done",
   );
-  await using stream = await daemon.stream(stubborn);
-  await stream.untilOutput("ready");
   const body = JSON.stringify({ exec_id: "late", command: ["sleep", "4321"] });
   const bytes = request("POST", "/v1/exec/start", [
     ["authorization", `Bearer ${daemon.token}`],

@@ -9,40 +9,34 @@ const KEEPALIVE = { env: { GUESTD_SSE_KEEPALIVE_SECS: "0.2" } };
 const withKeepalive = withOptions(KEEPALIVE);
 
 withKeepalive.test("a quiet command's stream is kept alive by comments, each an empty one and a blank line", async ({ daemon }) => {
-  const id = await daemon.exec(BLOCK);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready\n");
+  await using stream = await daemon.ready(BLOCK);
   const before = performance.now();
   for (let times = 0; times < 3; times++) {
     deepStrictEqual(await stream.nextItem(), { kind: "comment", text: "" });
   }
   const took = performance.now() - before;
   ok(took >= 550 && took < 4000, `${took} ms`);
-  await using ahead = await daemon.stream(id, 1_000_000);
+  await using ahead = await daemon.stream(stream.id, 1_000_000);
   strictEqual((await ahead.nextItem())?.kind, "comment", "beyond the total too");
 });
 
 Deno.test("output resets the keepalive: none comes while there are events", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SSE_KEEPALIVE_SECS: "1" } });
-  const id = await daemon.exec(ECHO_LINES, { stdin: true });
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready\n");
+  await using stream = await daemon.ready(ECHO_LINES, { stdin: true });
   const before = performance.now();
   while (performance.now() - before < 1500) {
-    await daemon.stdin(id, "x\n");
+    await daemon.stdin(stream.id, "x\n");
     strictEqual((await stream.nextItem())?.kind, "event");
   }
 });
 
 Deno.test("output that comes after many keepalives is seen at once", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SSE_KEEPALIVE_SECS: "0.01" } });
-  const id = await daemon.exec(ECHO_LINES, { stdin: true });
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready\n");
+  await using stream = await daemon.ready(ECHO_LINES, { stdin: true });
   for (let times = 0; times < 30; times++) {
     strictEqual((await stream.nextItem())?.kind, "comment");
   }
-  await daemon.stdin(id, "now\n", true);
+  await daemon.stdin(stream.id, "now\n", true);
   const rest = await stream.rest();
   strictEqual(rest.text(), "now\n");
   strictEqual(rest.exit.offset, 10n);
@@ -55,17 +49,15 @@ async function attach(daemon: Daemon, id: string): Promise<RawConnection> {
 }
 
 withDaemonAsRoot.test("a client that vanishes on a quiet stream is let go of", async ({ daemon }) => {
-  const id = await daemon.exec(BLOCK);
-  await using witness = await daemon.stream(id);
-  await witness.untilOutput("ready\n");
+  await using witness = await daemon.ready(BLOCK);
   await daemon.health();
   const before = daemon.fdCount();
   for (let times = 0; times < 50; times++) {
-    using connection = await attach(daemon, id);
+    using connection = await attach(daemon, witness.id);
     strictEqual((await connection.head()).status, 200);
   }
   await eventually("their descriptors to be back", () => daemon.fdCount() <= before);
-  strictEqual((await daemon.poll(id)).phase, "running");
+  strictEqual((await daemon.poll(witness.id)).phase, "running");
 });
 
 withDaemonAsRoot.test("a client that vanished keeps no window for itself and holds no writer up", async ({ daemon }) => {

@@ -21,10 +21,8 @@ const WAYS: readonly [string, (daemon: Daemon) => Promise<unknown> | void][] = [
 for (const [way, begin] of WAYS) {
   Deno.test(`${way} with a stream open ends it with the exit that really happened`, async () => {
     await using daemon = await Daemon.bootstrapped(QUICK);
-    const id = await daemon.exec(BLOCK);
-    await using stream = await daemon.stream(id);
-    await stream.untilOutput("ready");
-    const { pids } = await daemon.group(id);
+    await using stream = await daemon.ready(BLOCK);
+    const { pids } = await daemon.group(stream.id);
     await begin(daemon);
     const { exit } = await stream.rest();
     deepStrictEqual([exit.exit_code, exit.signal], [null, 15]);
@@ -44,9 +42,7 @@ for (const [way, begin] of WAYS) {
 }
 
 withQuick.test("a command that ignores SIGTERM gets SIGKILL after 2 s, and its stream the exit of that", async ({ daemon }) => {
-  const id = await daemon.exec(IGNORE_TERM);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
+  await using stream = await daemon.ready(IGNORE_TERM);
   const before = performance.now();
   daemon.signal("SIGTERM");
   strictEqual((await stream.rest()).exit.signal, 9);
@@ -117,16 +113,17 @@ Deno.test("a held poll and a held kill are answered with what is known when the 
   strictEqual((await polling.ask("GET", "/v1/health")).status, 200);
   // Says when it is told to end, and does not.
   const script = "trap 'echo term' TERM; echo ready; while :; do sleep infinity & wait; done";
-  const id = await daemon.exec(script);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready\n");
-  await killing.send(request("POST", execPath(id, "kill"), [daemon.authorization]));
+  await using stream = await daemon.ready(script);
+  await killing.send(request("POST", execPath(stream.id, "kill"), [daemon.authorization]));
   await stream.untilOutput("term\n");
   const young = await daemon.exec(BLOCK);
   await polling.send(request("GET", execPath(young), [daemon.authorization]));
   await daemon.health();
   daemon.signal("SIGTERM");
-  deepStrictEqual(JSON.parse(bodyText(await killing.response())), { exec_id: id, killed: true });
+  deepStrictEqual(JSON.parse(bodyText(await killing.response())), {
+    exec_id: stream.id,
+    killed: true,
+  });
   deepStrictEqual(JSON.parse(bodyText(await polling.response())), {
     exec_id: young,
     phase: "running",
@@ -154,10 +151,8 @@ Deno.test("a held poll is let go of before anything is ended: it says running", 
 
 Deno.test("a second signal ends it at once, with the groups killed", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "60" } });
-  const id = await daemon.exec(IGNORE_TERM);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  const { pids } = await daemon.group(id);
+  await using stream = await daemon.ready(IGNORE_TERM);
+  const { pids } = await daemon.group(stream.id);
   daemon.signal("SIGTERM");
   await daemon.log.until("the first", ({ msg }) => msg === "shutting down");
   const before = performance.now();
@@ -169,10 +164,8 @@ Deno.test("a second signal ends it at once, with the groups killed", async () =>
 
 Deno.test("the first signal after terminate changes nothing, the second ends it at once", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "60" } });
-  const id = await daemon.exec(IGNORE_TERM);
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  const { pids } = await daemon.group(id);
+  await using stream = await daemon.ready(IGNORE_TERM);
+  const { pids } = await daemon.group(stream.id);
   await daemon.hook("terminate");
   await daemon.log.until("the terminate", ({ msg }) => msg === "shutting down");
   daemon.signal("SIGTERM");

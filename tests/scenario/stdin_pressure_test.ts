@@ -14,10 +14,8 @@ const READ_WHEN_TOLD =
   "kill $!; done; wc -c; echo done";
 
 async function started(daemon: Daemon, script: string): Promise<string> {
-  const id = await daemon.exec(script, { stdin: true });
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("ready");
-  return id;
+  await using stream = await daemon.ready(script, { stdin: true });
+  return stream.id;
 }
 
 function write(daemon: Daemon, id: string, bytes: Uint8Array, eof = false): Promise<Response> {

@@ -14,7 +14,7 @@ import type { PollResponse } from "../../src/contract/exec.ts";
 import type { ProcGroup, ProcsResponse } from "../../src/contract/system.ts";
 import { json, text } from "./answers.ts";
 import { PATIENCE_MS, within } from "./await_event.ts";
-import { ExecClient, execPath } from "./exec_client.ts";
+import { ExecClient, type ExecOptions, execPath } from "./exec_client.ts";
 import { LogLines } from "./log_lines.ts";
 import { fdCount, residentBytes, threadCount } from "./proc.ts";
 import { Published, type PublishedDocument } from "./published.ts";
@@ -156,6 +156,17 @@ export class Daemon extends ExecClient implements AsyncDisposable {
 
   async stream(id: string, offset?: number | bigint): Promise<SseStream> {
     return this.#sse(await this.#attach(id, offset));
+  }
+
+  /** Starts a script and reads its stream until it has said `ready`, and a newline. */
+  async ready(
+    script: string,
+    options: ExecOptions = {},
+  ): Promise<SseStream & { readonly id: string }> {
+    const id = await this.exec(script, options);
+    const stream = await this.stream(id);
+    await stream.untilOutput("ready\n");
+    return Object.assign(stream, { id });
   }
 
   /**
