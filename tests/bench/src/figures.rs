@@ -81,6 +81,12 @@ impl Line {
         }
     }
 
+    /// Adds a round.
+    pub fn add(&mut self, limit: f64, ours: f64) {
+        self.limit.push(limit);
+        self.ours.push(ours);
+    }
+
     /// The median over the rounds of the ratio of `values` to the limit.
     pub fn ratio(&self, values: &[f64]) -> Option<f64> {
         let pairs = values.iter().zip(&self.limit);

@@ -4,7 +4,7 @@
 //! - `http`, `sse`  as much of each as the daemon's answers need
 //! - `client`, `daemon`  one client; one daemon process, its memory and descriptors
 //! - `transfer`, `tunnel`  bodies of megabytes; both ends of a tunnel
-//! - `limit`, `ssh`, `nginx`  what is compared with: the kernel alone, OpenSSH, nginx
+//! - `limit`, `ssh`, `nginx`, `peer`  what is compared with: the kernel alone, OpenSSH, nginx
 //! - `bench`  the measurements; `figures`, `report`  what becomes of them
 //! - `soak`  commands of mixed kinds whose every output and exit is compared
 
@@ -15,6 +15,7 @@ pub mod figures;
 pub mod http;
 pub mod limit;
 pub mod nginx;
+pub mod peer;
 pub mod report;
 pub mod slow_disk;
 pub mod soak;

@@ -16,18 +16,13 @@ fn main() -> ExitCode {
         ["bench", root, ref options @ ..] => measure(Path::new(root), options),
         ["profile", root] => bench::profile::run(Path::new(root), 3200).map(|()| true),
         ["soak", root] => soak::run(Path::new(root), soak::Plan::LONG),
-        ["soak", root, count] => count
-            .parse()
-            .map_err(|_| USAGE.into())
-            .and_then(|commands| {
-                soak::run(
-                    Path::new(root),
-                    soak::Plan {
-                        commands,
-                        ..soak::Plan::LONG
-                    },
-                )
-            }),
+        ["soak", root, count] => match count.parse() {
+            Ok(commands) => {
+                let long = soak::Plan::LONG;
+                soak::run(Path::new(root), soak::Plan { commands, ..long })
+            }
+            Err(_) => Err(USAGE.into()),
+        },
         _ => Err(USAGE.into()),
     };
     match result {

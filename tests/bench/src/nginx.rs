@@ -1,17 +1,16 @@
 //! nginx with WebDAV, as the reference for files.
 
 use std::fs;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
 use crate::Outcome;
+use crate::peer::{Peer, free_port};
 
-/// A running nginx; dropping it ends it.
+/// A running nginx.
 pub struct Nginx {
-    child: Child,
+    _peer: Peer,
     /// Where it listens.
     pub address: SocketAddr,
 }
@@ -19,7 +18,7 @@ pub struct Nginx {
 /// Starts one that serves and takes files below `root`, an absolute path; none where it is not
 /// installed. Bodies lie below `root` meanwhile, so that the last step is a renaming.
 pub fn start(root: &Path) -> Outcome<Option<Nginx>> {
-    let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+    let port = free_port()?;
     let (shown, temporary) = (root.display(), root.join("nginx"));
     fs::create_dir_all(&temporary)?;
     let (temporary, configuration) = (temporary.display(), root.join("nginx/nginx.conf"));
@@ -31,30 +30,15 @@ pub fn start(root: &Path) -> Outcome<Option<Nginx>> {
          server {{ listen 127.0.0.1:{port}; dav_methods PUT DELETE; create_full_put_path on; }} }}\n"
     );
     fs::write(&configuration, text)?;
-    let started = Command::new("nginx")
-        .arg("-c")
-        .arg(&configuration)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn();
-    let Ok(child) = started else { return Ok(None) };
+    let mut command = Command::new("nginx");
+    command.arg("-c").arg(&configuration).stderr(Stdio::null());
+    let Some(mut peer) = Peer::start(&mut command) else {
+        return Ok(None);
+    };
     let address = SocketAddr::from(([127, 0, 0, 1], port));
-    let mut nginx = Nginx { child, address };
-    while TcpStream::connect(address).is_err() {
-        if nginx.child.try_wait()?.is_some() {
-            return Ok(None);
-        }
-        thread::sleep(Duration::from_millis(5));
-    }
-    Ok(Some(nginx))
-}
-
-impl Drop for Nginx {
-    fn drop(&mut self) {
-        // Its workers end with it at SIGTERM, not at SIGKILL.
-        let _ = Command::new("kill")
-            .arg(self.child.id().to_string())
-            .status();
-        let _ = self.child.wait();
-    }
+    let listens = peer.listens(port)?;
+    Ok(listens.then_some(Nginx {
+        _peer: peer,
+        address,
+    }))
 }

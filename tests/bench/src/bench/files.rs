@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{health, memory, say};
+use super::{health, memory, say, say_round};
 use crate::Outcome;
 use crate::daemon::Daemon;
-use crate::figures::{Goal, Line, Unit, percentile};
+use crate::figures::Goal::{AtMost, RatioAtLeast, RatioAtMost};
+use crate::figures::{Line, Unit, percentile};
 use crate::http::Connection;
 use crate::nginx::{self, Nginx};
 use crate::slow_disk::SlowDisk;
@@ -89,7 +89,7 @@ pub fn run(root: &Path, disk: &Path, rounds: usize) -> Outcome<Vec<Line>> {
     lines.extend(files(&daemon, &shm, &disk, rounds)?);
     lines.extend(trees(&daemon, &shm, &disk, rounds)?);
     lines.extend(health_beside_uploads(&daemon, &shm, &disk, rounds)?);
-    let mut more = Line::new("memory of transfers", Unit::Mb, Goal::AtMost(60.0));
+    let mut more = Line::new("memory of transfers", Unit::Mb, AtMost(60.0));
     more.ours.push(daemon.usage()?.peak as f64 / 1e6 - idle);
     lines.push(more);
     Ok(lines)
@@ -97,18 +97,10 @@ pub fn run(root: &Path, disk: &Path, rounds: usize) -> Outcome<Vec<Line>> {
 
 fn files(daemon: &Daemon, memory: &Place, disk: &Place, rounds: usize) -> Outcome<Vec<Line>> {
     let rate = Unit::MbPerSecond;
-    let mut of_cp = Line::new("500 MiB up to tmpfs, of cp", rate, Goal::RatioAtLeast(0.6));
-    let mut of_put = Line::new(
-        "500 MiB up to tmpfs, of nginx",
-        rate,
-        Goal::RatioAtLeast(1.0),
-    );
-    let mut to_disk = Line::new(
-        "500 MiB up to disk, of nginx",
-        rate,
-        Goal::RatioAtLeast(0.9),
-    );
-    let mut down = Line::new("500 MiB down, of nginx", rate, Goal::RatioAtLeast(0.55));
+    let mut of_cp = Line::new("500 MiB up to tmpfs, of cp", rate, RatioAtLeast(0.6));
+    let mut of_put = Line::new("500 MiB up to tmpfs, of nginx", rate, RatioAtLeast(1.0));
+    let mut to_disk = Line::new("500 MiB up to disk, of nginx", rate, RatioAtLeast(0.9));
+    let mut down = Line::new("500 MiB down, of nginx", rate, RatioAtLeast(0.55));
     noise(&memory.path("source"), FILE_BYTES)?;
     let nginx = [nginx::start(&memory.0)?, nginx::start(&disk.0)?];
     if nginx.iter().any(Option::is_none) {
@@ -134,12 +126,8 @@ fn files(daemon: &Daemon, memory: &Place, disk: &Place, rounds: usize) -> Outcom
             FILE_BYTES => Ok(mb(secs)),
             _ => Err("a download was cut".into()),
         };
-        both(
-            round,
-            &mut of_cp,
-            || by_daemon(memory),
-            || copied().and_then(|_| copied()),
-        )?;
+        let twice = || copied().and_then(|_| copied());
+        both(round, &mut of_cp, || by_daemon(memory), twice)?;
         if let [Some(in_memory), Some(on_disk)] = &nginx {
             let by_nginx = |nginx: &Nginx, place: &Place| -> Outcome<f64> {
                 copied()?;
@@ -147,30 +135,21 @@ fn files(daemon: &Daemon, memory: &Place, disk: &Place, rounds: usize) -> Outcom
                 fs::remove_file(place.path("theirs"))?;
                 Ok(mb(secs))
             };
-            both(
-                round,
-                &mut of_put,
-                || by_daemon(memory),
-                || by_nginx(in_memory, memory),
-            )?;
-            both(
-                round,
-                &mut to_disk,
-                || by_daemon(disk),
-                || by_nginx(on_disk, disk),
-            )?;
+            let ups = [
+                (&mut of_put, in_memory, memory),
+                (&mut to_disk, on_disk, disk),
+            ];
+            for (line, nginx, place) in ups {
+                both(round, line, || by_daemon(place), || by_nginx(nginx, place))?;
+            }
             let url = memory.url("file", "source");
             let ours = || whole(download(daemon.address, &url, None)?);
-            both(round, &mut down, ours, || {
-                whole(download(in_memory.address, "/source", None)?)
-            })?;
+            let theirs = || whole(download(in_memory.address, "/source", None)?);
+            both(round, &mut down, ours, theirs)?;
         }
-        say(&format!("files, round {} of {rounds}", round + 1));
+        say_round("files", round, rounds);
     }
-    Ok([of_cp, of_put, to_disk, down]
-        .into_iter()
-        .filter(|line| !line.ours.is_empty())
-        .collect())
+    Ok(vec![of_cp, of_put, to_disk, down])
 }
 
 /// A round of a line. Each begins every other time: whoever comes second finds what the first has left to be written
@@ -182,11 +161,11 @@ fn both(
     limit: impl FnOnce() -> Outcome<f64>,
 ) -> Outcome<()> {
     if round % 2 == 0 {
-        line.limit.push(limit()?);
-        line.ours.push(ours()?);
+        let limit = limit()?;
+        line.add(limit, ours()?);
     } else {
-        line.ours.push(ours()?);
-        line.limit.push(limit()?);
+        let ours = ours()?;
+        line.add(limit()?, ours);
     }
     Ok(())
 }
@@ -203,48 +182,36 @@ fn health_beside_uploads(
         return Ok(None);
     };
     let name = "health p99 beside 4 uploads to a slow disk";
-    let mut line = Line::new(name, Unit::Ms, Goal::AtMost(50.0));
+    let mut line = Line::new(name, Unit::Ms, AtMost(50.0));
     let source = memory.path("source");
     for round in 0..rounds {
-        let (stop, under_way) = (AtomicBool::new(false), Mutex::new(Vec::new()));
-        let times = thread::scope(|scope| -> Outcome<Vec<f64>> {
-            let uploads: Vec<_> = (0..UPLOADS)
-                .map(|number| {
-                    let (stop, under_way, source) = (&stop, &under_way, &source);
-                    let path = slow.path().join(format!("file{number}"));
-                    let target = format!("/v1/fs/file?path={}", path.display());
-                    scope.spawn(move || -> Outcome<()> {
-                        loop {
-                            let mut connection = Connection::open(daemon.address)?;
-                            lock(under_way).push(connection.reader.get_ref().try_clone()?);
-                            if stop.load(Ordering::Relaxed) {
-                                break;
-                            }
-                            let put = put(&mut connection, &target, source);
-                            // Such an upload takes many rounds: one that is cut is no failure.
-                            if !stop.load(Ordering::Relaxed) {
-                                put?;
-                            }
-                        }
-                        Ok(())
-                    })
-                })
-                .collect();
+        let under_way = Mutex::new(Vec::new());
+        let uploads = |number: usize, stop: &AtomicBool| -> Outcome<()> {
+            let path = slow.path().join(format!("file{number}"));
+            let target = format!("/v1/fs/file?path={}", path.display());
+            loop {
+                let mut connection = Connection::open(daemon.address)?;
+                lock(&under_way).push(connection.reader.get_ref().try_clone()?);
+                if stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let put = put(&mut connection, &target, &source);
+                // Such an upload takes many rounds: one that is cut is no failure.
+                if !stop.load(Ordering::Relaxed) {
+                    put?;
+                }
+            }
+        };
+        let times = health::beside(UPLOADS, uploads, |stop| {
             let times = health::watch(daemon, WATCH, ASKED_EVERY);
             stop.store(true, Ordering::Relaxed);
             for socket in lock(&under_way).iter() {
                 let _ = socket.shutdown(Shutdown::Both);
             }
-            for upload in uploads {
-                upload.join().map_err(|_| "an upload panicked")??;
-            }
             times
         });
         line.ours.push(percentile(&times?, 0.99));
-        say(&format!(
-            "health beside uploads, round {} of {rounds}",
-            round + 1
-        ));
+        say_round("health beside uploads", round, rounds);
     }
     Ok(Some(line))
 }
@@ -277,8 +244,8 @@ fn trees(daemon: &Daemon, memory: &Place, place: &Place, rounds: usize) -> Outco
         ),
     ];
     for (tree, up_name, down_name) in names {
-        let mut up = Line::new(up_name, Unit::Ms, Goal::RatioAtMost(1.6));
-        let mut down = Line::new(down_name, Unit::Ms, Goal::RatioAtMost(1.2));
+        let mut up = Line::new(up_name, Unit::Ms, RatioAtMost(1.6));
+        let mut down = Line::new(down_name, Unit::Ms, RatioAtMost(1.2));
         let (source, archive) = (place.path(tree), place.path("archive"));
         timed("tar", &["-cf", text(&archive), "-C", text(&source), "."])?;
         // As before each upload of a file.
@@ -291,43 +258,41 @@ fn trees(daemon: &Daemon, memory: &Place, place: &Place, rounds: usize) -> Outco
         };
         // What the lines before have left to be written is theirs.
         timed("sync", &[])?;
+        // What is made is gone again before the next turn.
+        let turn = |made: &Path, run: &dyn Fn() -> Outcome<f64>| -> Outcome<f64> {
+            warm()?;
+            let secs = run()?;
+            match made.is_dir() {
+                true => fs::remove_dir_all(made)?,
+                false => fs::remove_file(made)?,
+            }
+            Ok(secs * 1e3)
+        };
+        let tar = |arguments: &[&str]| timed("tar", arguments);
         for round in 0..rounds {
             let into = place.path("packed");
-            let ours = || -> Outcome<f64> {
-                warm()?;
-                let secs = download(daemon.address, &place.url("tar", tree), Some(&into))?.0;
-                fs::remove_file(&into)?;
-                Ok(secs * 1e3)
-            };
-            let theirs = || -> Outcome<f64> {
-                warm()?;
-                let secs = timed("tar", &["-cf", text(&into), "-C", text(&source), "."])?;
-                fs::remove_file(&into)?;
-                Ok(secs * 1e3)
-            };
-            both(round, &mut down, ours, theirs)?;
-            say(&format!(
-                "{tree} tree down, round {} of {rounds}",
-                round + 1
-            ));
+            let url = place.url("tar", tree);
+            let ours = || Ok(download(daemon.address, &url, Some(&into))?.0);
+            let theirs = || tar(&["-cf", text(&into), "-C", text(&source), "."]);
+            both(
+                round,
+                &mut down,
+                || turn(&into, &ours),
+                || turn(&into, &theirs),
+            )?;
+            say_round(format_args!("{tree} tree down"), round, rounds);
         }
+        let (extracted, into) = (place.path("extracted"), place.path("theirs"));
+        let url = place.url("tar", "extracted");
         for round in 0..rounds {
-            let ours = || -> Outcome<f64> {
-                warm()?;
-                let secs = upload(daemon.address, &place.url("tar", "extracted"), &archive)?;
-                fs::remove_dir_all(place.path("extracted"))?;
-                Ok(secs * 1e3)
-            };
-            let theirs = || -> Outcome<f64> {
-                let into = place.path("theirs");
+            let ours = || upload(daemon.address, &url, &archive);
+            let theirs = || tar(&["-xf", text(&archive), "-C", text(&into)]);
+            let theirs = || {
                 fs::create_dir(&into)?;
-                warm()?;
-                let secs = timed("tar", &["-xf", text(&archive), "-C", text(&into)])?;
-                fs::remove_dir_all(into)?;
-                Ok(secs * 1e3)
+                turn(&into, &theirs)
             };
-            both(round, &mut up, ours, theirs)?;
-            say(&format!("{tree} tree up, round {} of {rounds}", round + 1));
+            both(round, &mut up, || turn(&extracted, &ours), theirs)?;
+            say_round(format_args!("{tree} tree up"), round, rounds);
         }
         lines.extend([up, down]);
     }

@@ -16,32 +16,40 @@ const EVERY: Duration = Duration::from_millis(5);
 /// The 99th percentile of health's time in milliseconds over `span`. Counted from when each
 /// request was due, so that a stall is not hidden by the requests that it kept from being sent.
 pub fn p99_under_load(daemon: &Daemon, span: Duration, round: usize) -> Outcome<f64> {
-    let stop = AtomicBool::new(false);
-    let stop = &stop;
-    thread::scope(|scope| {
-        let clients: Vec<_> = (0..CLIENTS)
-            .map(|number| {
-                scope.spawn(move || -> Outcome<()> {
-                    let mut client = daemon.client()?;
-                    for turn in 0.. {
-                        if stop.load(Ordering::Relaxed) {
-                            break;
-                        }
-                        let id = format!("load-{round}-{number}-{turn}");
-                        by_stream(&mut client, &id)?;
-                        client.ack(&id)?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        let watcher = scope.spawn(move || watch(daemon, span, EVERY));
-        let times = watcher.join().map_err(|_| "the watcher panicked")?;
-        stop.store(true, Ordering::Relaxed);
-        for client in clients {
-            client.join().map_err(|_| "a client panicked")??;
+    let load = |number: usize, stop: &AtomicBool| -> Outcome<()> {
+        let mut client = daemon.client()?;
+        for turn in 0.. {
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            let id = format!("load-{round}-{number}-{turn}");
+            by_stream(&mut client, &id)?;
+            client.ack(&id)?;
         }
-        Ok(percentile(&times?, 0.99))
+        Ok(())
+    };
+    let times = beside(CLIENTS, load, |_| watch(daemon, span, EVERY))?;
+    Ok(percentile(&times, 0.99))
+}
+
+/// What `measure` gives, on a thread of its own, while `count` threads work until they are told to
+/// stop: by it, or behind it.
+pub fn beside<T: Send>(
+    count: usize,
+    work: impl Fn(usize, &AtomicBool) -> Outcome<()> + Sync,
+    measure: impl FnOnce(&AtomicBool) -> Outcome<T> + Send,
+) -> Outcome<T> {
+    let stop = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let (work, stop) = (&work, &stop);
+        let spawn = |number| scope.spawn(move || work(number, stop));
+        let workers: Vec<_> = (0..count).map(spawn).collect();
+        let measured = scope.spawn(move || measure(stop)).join();
+        stop.store(true, Ordering::Relaxed);
+        for worker in workers {
+            worker.join().map_err(|_| "a client panicked")??;
+        }
+        measured.map_err(|_| "the measurement panicked")?
     })
 }
 

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::commands::by_stream;
+use super::say_round;
 use crate::Outcome;
 use crate::client::script;
 use crate::daemon::Daemon;
@@ -87,8 +88,8 @@ pub fn after_transfers(root: &Path) -> Outcome<f64> {
 }
 
 /// How many megabytes more there are with `count` unacked outputs of 16 MiB, half of each on
-/// stdout and half on stderr. `progress` is told after each.
-pub fn with_unacked(root: &Path, count: usize, mut progress: impl FnMut(usize)) -> Outcome<f64> {
+/// stdout and half on stderr.
+pub fn with_unacked(root: &Path, count: usize) -> Outcome<f64> {
     let (daemon, before) = idle(root)?;
     let mut client = daemon.client()?;
     let output = "head -c 8388608 /dev/zero | tr '\\0' x; head -c 8388608 /dev/zero >&2";
@@ -100,7 +101,9 @@ pub fn with_unacked(root: &Path, count: usize, mut progress: impl FnMut(usize)) 
         if exit.code != Some(0) || exit.truncated || exit.offset != 16 << 20 {
             return Err(format!("a wrong exit: {exit:?}").into());
         }
-        progress(turn + 1);
+        if turn % 50 == 49 {
+            say_round("unacked outputs", turn, count);
+        }
     }
     Ok(resident(&daemon)? - before)
 }

@@ -8,12 +8,14 @@ pub mod profile;
 pub mod throughput;
 pub mod tunnel;
 
+use std::fmt::Display;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::Outcome;
 use crate::daemon::Daemon;
-use crate::figures::{Goal, Line, Unit, median};
+use crate::figures::Goal::{AtMost, RatioAtLeast, RatioAtMost};
+use crate::figures::{Line, Unit, median};
 use crate::ssh::{self, Ssh};
 use throughput::Kind;
 
@@ -54,28 +56,34 @@ impl Plan {
     };
 }
 
-fn say(text: &str) {
+fn say(text: impl Display) {
     eprintln!("bench: {text}");
+}
+
+/// Tells that a round of something is over.
+fn say_round(what: impl Display, round: usize, rounds: usize) {
+    say(format_args!("{what}, round {} of {rounds}", round + 1));
 }
 
 /// Measures the daemon of the checkout `root`; `wanted` chooses lines by a part of their name.
 /// `scratch` is a directory for what OpenSSH needs.
 pub fn run(root: &Path, scratch: &Path, plan: Plan, wanted: &str) -> Outcome<Vec<Line>> {
     // By name only: each of these lines has a reference of its own, not the kernel's limit.
-    if wanted == "files" {
-        return files::run(root, scratch, plan.rounds);
-    }
-    if wanted == "tunnel" {
-        return tunnel::run(root, scratch, plan.rounds);
-    }
-    let mut lines = Vec::new();
-    let ssh = ssh::start(&scratch.join("ssh"))?;
-    if ssh.is_none() {
-        say("OpenSSH is not installed: its column stays empty");
-    }
-    let want = |name: &str| name.contains(wanted);
-    lines.extend(in_rounds(root, ssh.as_ref(), plan, &want)?);
-    lines.extend(of_fresh_daemons(root, plan, &want)?);
+    let mut lines = match wanted {
+        "files" => files::run(root, scratch, plan.rounds)?,
+        "tunnel" => tunnel::run(root, scratch, plan.rounds)?,
+        _ => {
+            let ssh = ssh::start(&scratch.join("ssh"))?;
+            if ssh.is_none() {
+                say("OpenSSH is not installed: its column stays empty");
+            }
+            let want = |name: &str| name.contains(wanted);
+            let mut lines = in_rounds(root, ssh.as_ref(), plan, &want)?;
+            lines.extend(of_fresh_daemons(root, plan, &want)?);
+            lines
+        }
+    };
+    lines.retain(|line| !line.ours.is_empty());
     if lines.is_empty() {
         return Err(format!("there is no line '{wanted}' to measure").into());
     }
@@ -88,71 +96,49 @@ fn in_rounds(
     plan: Plan,
     want: &dyn Fn(&str) -> bool,
 ) -> Outcome<Vec<Line>> {
-    let mut stream = Line::new("start to exit by stream", Unit::Ms, Goal::RatioAtMost(1.5));
-    let mut poll = Line::new("start to exit by poll", Unit::Ms, Goal::RatioAtMost(1.5));
-    let mut rate = Line::new(
-        "32 clients at once",
-        Unit::PerSecond,
-        Goal::RatioAtLeast(0.6),
-    );
-    let mut zeros = Line::new(
-        "256 MiB of zeros",
-        Unit::MbPerSecond,
-        Goal::RatioAtLeast(0.25),
-    );
-    let mut text = Line::new(
-        "256 MiB of text",
-        Unit::MbPerSecond,
-        Goal::RatioAtLeast(0.5),
-    );
-    let mut health = Line::new("health p99 under 32 clients", Unit::Ms, Goal::AtMost(10.0));
+    let (per_second, mb) = (Unit::PerSecond, Unit::MbPerSecond);
+    let mut stream = Line::new("start to exit by stream", Unit::Ms, RatioAtMost(1.5));
+    let mut poll = Line::new("start to exit by poll", Unit::Ms, RatioAtMost(1.5));
+    let mut rate = Line::new("32 clients at once", per_second, RatioAtLeast(0.6));
+    let mut zeros = Line::new("256 MiB of zeros", mb, RatioAtLeast(0.25));
+    let mut text = Line::new("256 MiB of text", mb, RatioAtLeast(0.5));
+    let mut health = Line::new("health p99 under 32 clients", Unit::Ms, AtMost(10.0));
     let daemon = Daemon::start(root, &[])?;
     let (mut client, mut gate) = (daemon.client()?, daemon.client()?);
     for round in 0..plan.rounds {
         if want(stream.name) || want(poll.name) {
-            short_commands(
-                &mut client,
-                ssh,
-                plan.batch,
-                round,
-                [&mut stream, &mut poll],
-            )?;
+            let lines = [&mut stream, &mut poll];
+            short_commands(&mut client, ssh, plan.batch, round, lines)?;
         }
         if want(rate.name) {
-            rate.limit
-                .push(commands::rate(plan.each, |_| Ok(|_| commands::by_spawn()))?);
-            rate.ours
-                .push(commands::daemon_rate(&daemon, plan.each, round)?);
+            let limit = commands::rate(plan.each, |_| Ok(|_| commands::by_spawn()))?;
+            let ours = commands::daemon_rate(&daemon, plan.each, round)?;
+            rate.add(limit, ours);
             if let Some(ssh) = ssh {
                 let each = plan.each.div_ceil(8);
-                rate.ssh
-                    .push(commands::rate(each, |_| Ok(|_| commands::by_ssh(ssh)))?);
+                let theirs = commands::rate(each, |_| Ok(|_| commands::by_ssh(ssh)))?;
+                rate.ssh.push(theirs);
             }
         }
         for (line, kind) in [(&mut zeros, Kind::Zeros), (&mut text, Kind::Text)] {
             if want(line.name) {
-                line.limit.push(throughput::by_pipe(kind)?);
+                let limit = throughput::by_pipe(kind)?;
                 let id = format!("bulk-{kind:?}-{round}");
-                line.ours.push(
-                    match throughput::by_stream(&mut client, &mut gate, kind, &id) {
-                        Ok(rate) => rate,
-                        // Bytes that did not arrive are no throughput: the round counts as none.
-                        Err(failure) => {
-                            say(&format!("{}: {failure}", line.name));
-                            client = daemon.client()?;
-                            0.0
-                        }
-                    },
-                );
+                let streamed = throughput::by_stream(&mut client, &mut gate, kind, &id);
+                if let Err(failure) = &streamed {
+                    say(format_args!("{}: {failure}", line.name));
+                    client = daemon.client()?;
+                }
+                // Bytes that did not arrive are no throughput: the round counts as none.
+                line.add(limit, streamed.unwrap_or(0.0));
                 if let Some(ssh) = ssh {
                     line.ssh.push(throughput::by_ssh(ssh, kind)?);
                 }
             }
         }
         if want(health.name) {
-            health
-                .ours
-                .push(health::p99_under_load(&daemon, plan.watch, round)?);
+            let p99 = health::p99_under_load(&daemon, plan.watch, round)?;
+            health.ours.push(p99);
         }
         let mut told = format!("round {} of {}", round + 1, plan.rounds);
         for line in [&stream, &poll, &rate, &zeros, &text, &health] {
@@ -164,13 +150,9 @@ fn in_rounds(
                 None => told += &format!("; {name} {ours:.2}"),
             }
         }
-        say(&told);
+        say(told);
     }
-    let lines = [stream, poll, rate, zeros, text, health];
-    Ok(lines
-        .into_iter()
-        .filter(|line| !line.ours.is_empty())
-        .collect())
+    Ok(vec![stream, poll, rate, zeros, text, health])
 }
 
 /// Batches of the limit, the two ways through the daemon and OpenSSH take turns.
@@ -200,8 +182,7 @@ fn short_commands(
         }
     }
     for (line, slot) in [(stream, 1), (poll, 2)] {
-        line.limit.push(median(&times[0]));
-        line.ours.push(median(&times[slot]));
+        line.add(median(&times[0]), median(&times[slot]));
         if ssh.is_some() {
             line.ssh.push(median(&times[3]));
         }
@@ -210,52 +191,29 @@ fn short_commands(
 }
 
 fn of_fresh_daemons(root: &Path, plan: Plan, want: &dyn Fn(&str) -> bool) -> Outcome<Vec<Line>> {
-    let mut cold = Line::new("cold start to first health", Unit::Ms, Goal::AtMost(80.0));
-    let mut idle = Line::new("idle memory", Unit::Mb, Goal::AtMost(45.0));
-    let mut acked = Line::new("memory after 5,000 acked", Unit::Mb, Goal::AtMost(15.0));
-    let mut unacked = Line::new(
-        "memory of 200 unacked of 16 MiB",
-        Unit::Mb,
-        Goal::AtMost(120.0),
-    );
-    let mut moved = Line::new("memory after transfers", Unit::Mb, Goal::AtMost(10.0));
+    let mut cold = Line::new("cold start to first health", Unit::Ms, AtMost(80.0));
+    let mut idle = Line::new("idle memory", Unit::Mb, AtMost(45.0));
+    let mut acked = Line::new("memory after 5,000 acked", Unit::Mb, AtMost(15.0));
+    let mut unacked = Line::new("memory of 200 unacked of 16 MiB", Unit::Mb, AtMost(120.0));
+    let mut moved = Line::new("memory after transfers", Unit::Mb, AtMost(10.0));
     if want(cold.name) {
         for _ in 0..plan.rounds {
             cold.ours.push(memory::cold_start(root)?);
         }
     }
-    if want(idle.name) || want(acked.name) {
-        for turn in 0..plan.rounds.min(3) {
+    for round in 0..plan.rounds.min(3) {
+        if want(idle.name) || want(acked.name) {
             let (before, more) = memory::after_acked(root, plan.acked)?;
-            let turn = turn + 1;
-            say(&format!(
-                "memory {turn}: idle {before:.1} MB, {more:.1} MB more when acked"
-            ));
             idle.ours.push(before);
             acked.ours.push(more);
         }
-    }
-    if want(moved.name) {
-        for _ in 0..plan.rounds.min(3) {
+        if want(moved.name) {
             moved.ours.push(memory::after_transfers(root)?);
         }
+        say_round("memory", round, plan.rounds.min(3));
     }
     if want(unacked.name) {
-        let begin = Instant::now();
-        unacked
-            .ours
-            .push(memory::with_unacked(root, plan.unacked, |done| {
-                if done % 50 == 0 {
-                    say(&format!(
-                        "{done} unacked outputs after {:.0?}",
-                        begin.elapsed()
-                    ));
-                }
-            })?);
+        unacked.ours.push(memory::with_unacked(root, plan.unacked)?);
     }
-    let lines = [cold, idle, acked, moved, unacked];
-    Ok(lines
-        .into_iter()
-        .filter(|line| !line.ours.is_empty())
-        .collect())
+    Ok(vec![cold, idle, acked, moved, unacked])
 }

@@ -55,12 +55,10 @@ struct Check {
 
 impl Check {
     fn new(kind: Kind) -> Self {
-        let pattern = kind.pattern();
-        let (seen, wrong) = (0, false);
         Self {
-            pattern,
-            seen,
-            wrong,
+            pattern: kind.pattern(),
+            seen: 0,
+            wrong: false,
         }
     }
 

@@ -1,16 +1,19 @@
 //! The tunnel, against bare TCP to the same echo, sink and source, `ssh -L` and websockify.
 
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::process::{Command, Stdio};
+use std::sync::atomic::AtomicBool;
 use std::thread;
 use std::time::Duration;
 
-use super::{commands, health, say};
+use serde_json::json;
+
+use super::{commands, health, say, say_round};
 use crate::Outcome;
 use crate::daemon::{Daemon, TOKEN};
 use crate::figures::{Goal, Line, Unit, percentile};
+use crate::peer::{Peer, free_port};
 use crate::ssh::{self, Ssh};
 use crate::tunnel::client::{self, Metric, Speech};
 use crate::tunnel::guest;
@@ -25,22 +28,8 @@ const CLIENT: &str = "D6poTtKIZ7l/Smot7l34zpdOdrcBjj8iocTPJnhXDyA=";
 /// What is measured, in the order of the guest's ports.
 const METRICS: [Metric; 3] = [Metric::RoundTrip, Metric::Up, Metric::Down];
 
-/// A child that ends with us.
-struct Ending(Child);
-
-impl Drop for Ending {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 fn local(port: u16) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, 1], port))
-}
-
-fn free_port() -> Outcome<u16> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
 }
 
 /// A port of `ssh`'s for each of the guest's.
@@ -54,40 +43,32 @@ fn forwarded(ssh: &Ssh, guest: [u16; 3]) -> Outcome<[u16; 3]> {
 }
 
 /// websockify in front of each of the guest's ports; `None` where it is not installed.
-fn websockify(guest: [u16; 3]) -> Outcome<Option<([u16; 3], Vec<Ending>)>> {
-    let (mut ports, mut children) = ([0; 3], Vec::new());
+fn websockify(guest: [u16; 3]) -> Outcome<Option<([u16; 3], Vec<Peer>)>> {
+    let (mut ports, mut peers) = ([0; 3], Vec::new());
     for (port, to) in ports.iter_mut().zip(guest) {
         *port = free_port()?;
-        let started = Command::new("websockify")
-            .args([format!("127.0.0.1:{port}"), format!("127.0.0.1:{to}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        let Ok(child) = started else { return Ok(None) };
-        children.push(Ending(child));
-        let mut tries = 0;
-        while TcpStream::connect(local(*port)).is_err() {
-            tries += 1;
-            if tries > 500 {
-                return Err("websockify does not listen".into());
-            }
-            thread::sleep(Duration::from_millis(10));
+        let mut command = Command::new("websockify");
+        command.args([*port, to].map(|port| format!("127.0.0.1:{port}")));
+        let Some(mut peer) = Peer::start(command.stderr(Stdio::null())) else {
+            return Ok(None);
+        };
+        if !peer.listens(*port)? {
+            return Err("websockify has ended".into());
         }
+        peers.push(peer);
     }
-    Ok(Some((ports, children)))
+    Ok(Some((ports, peers)))
 }
 
 /// Measures all lines of the tunnel. `scratch` is a directory for what OpenSSH needs.
 pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
     let guest = guest::serve()?;
     let daemon = Daemon::launch(root, &[])?;
-    let hook = format!(
-        "{{\"runHookPayload\":\"{{\\\"agent_token\\\":\\\"{TOKEN}\\\",\\\"identity_seed\\\":\
-         \\\"{SEED}\\\",\\\"identity_host_public_key\\\":\\\"{CLIENT}\\\"}}\"}}"
-    );
-    let hooks = "/platform/runtime/v1/run";
-    daemon.client()?.expect("POST", hooks, Some(&hook))?;
+    daemon.bootstrap(&json!({
+        "agent_token": TOKEN,
+        "identity_seed": SEED,
+        "identity_host_public_key": CLIENT,
+    }))?;
     let ssh = ssh::start(&scratch.join("ssh"))?;
     let by_ssh = ssh.as_ref().map(|ssh| forwarded(ssh, guest)).transpose()?;
     let websockify = websockify(guest)?;
@@ -135,7 +116,7 @@ pub fn run(root: &Path, scratch: &Path, rounds: usize) -> Outcome<Vec<Line>> {
             }
         }
         beside(&daemon, guest[1], round, &mut health, &mut command)?;
-        say(&format!("tunnel, round {} of {rounds}", round + 1));
+        say_round("tunnel", round, rounds);
     }
     let lines = plain.into_iter().chain(proven);
     Ok(lines.chain([health, command]).collect())
@@ -151,17 +132,11 @@ fn beside(
 ) -> Outcome<()> {
     let path = format!("/v1/tcp?port={port}");
     let speech = Speech::Ws(&path);
-    let flooded = |count: usize, measure: &dyn Fn() -> Outcome<f64>| {
-        let stop = AtomicBool::new(false);
-        thread::scope(|scope| {
-            for _ in 0..count {
-                // It ends with an error if the daemon does, of which whoever measures will tell.
-                scope.spawn(|| client::flood(speech, daemon.address, &stop));
-            }
+    let flooded = |count: usize, measure: &(dyn Fn() -> Outcome<f64> + Sync)| {
+        let flood = |_, stop: &AtomicBool| client::flood(speech, daemon.address, stop);
+        health::beside(count, flood, |_| {
             thread::sleep(Duration::from_millis(300));
-            let measured = measure();
-            stop.store(true, Ordering::Relaxed);
-            measured
+            measure()
         })
     };
     let commands = |kind: &'static str| -> Outcome<f64> {
@@ -172,8 +147,8 @@ fn beside(
             client.ack(&id).map(drop)
         })
     };
-    command.limit.push(commands("alone")?);
-    command.ours.push(flooded(1, &|| commands("beside"))?);
+    let alone = commands("alone")?;
+    command.add(alone, flooded(1, &|| commands("beside"))?);
     let idle = || client::idle(speech, daemon.address);
     let _idle = (0..180).map(|_| idle()).collect::<Outcome<Vec<_>>>()?;
     let watch = || health::watch(daemon, Duration::from_secs(2), Duration::from_millis(5));

@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 
 use crate::Outcome;
 use crate::client::{Client, Ended};
-use crate::sse::{Event, Events};
+use crate::sse::{Event, Events, Exit};
+
+/// What a stream has said on stdout and on stderr.
+pub type Seen = [Vec<u8>; 2];
 
 impl Client {
     /// Writes to stdin.
@@ -20,23 +23,25 @@ impl Client {
         Err(format!("{id}: {} bytes not written: {answer}", bytes.len()).into())
     }
 
-    /// Follows the stream from where `seen` ends until its exit, which makes it true, or until
-    /// `most` bytes were added. Bytes must follow each other without a gap.
-    pub fn read_from(&mut self, id: &str, seen: &mut Vec<u8>, most: usize) -> Outcome<bool> {
-        let enough = seen.len().saturating_add(most);
-        self.attach(id, seen.len() as u64)?;
+    /// Follows the stream from where `seen` ends until its exit, or until `most` bytes were added. Bytes
+    /// must follow each other without a gap.
+    pub fn read_from(&mut self, id: &str, seen: &mut Seen, most: u64) -> Outcome<Option<Exit>> {
+        let enough = length(seen).saturating_add(most);
+        self.attach(id, length(seen))?;
         let mut events = Events::default();
-        while seen.len() < enough {
+        while length(seen) < enough {
             match events.next(&mut self.connection)? {
-                Some(Event::Output { offset, bytes, .. }) if offset == seen.len() as u64 => {
-                    seen.extend_from_slice(bytes);
-                }
+                Some(Event::Output {
+                    offset,
+                    stderr,
+                    bytes,
+                }) if offset == length(seen) => seen[usize::from(stderr)].extend_from_slice(bytes),
                 Some(Event::Keepalive) => {}
-                Some(Event::Exit(exit)) if exit.offset == seen.len() as u64 => return Ok(true),
-                other => return Err(format!("{id}: after {} bytes {other:?}", seen.len()).into()),
+                Some(Event::Exit(exit)) if exit.offset == length(seen) => return Ok(Some(exit)),
+                other => return Err(format!("{id}: after {} bytes {other:?}", length(seen)).into()),
             }
         }
-        Ok(false)
+        Ok(None)
     }
 
     /// Attaches to the stream, and is gone before it ends.
@@ -63,22 +68,9 @@ impl Client {
 
     /// What the stream says from its beginning to its exit, in the form of a poll.
     fn streamed(&mut self, id: &str) -> Outcome<Ended> {
-        let mut seen = [Vec::new(), Vec::new()];
-        let exit = self.follow(id, 0, |event| match event {
-            Event::Output {
-                offset,
-                stderr,
-                bytes,
-            } if offset == length(&seen) => {
-                seen[usize::from(stderr)].extend_from_slice(bytes);
-                Ok(())
-            }
-            Event::Keepalive => Ok(()),
-            other => Err(format!("after {} bytes {other:?}", length(&seen)).into()),
-        })?;
-        if exit.offset != length(&seen) {
-            return Err(format!("after {} bytes {exit:?}", length(&seen)).into());
-        }
+        let mut seen = Seen::default();
+        let exit = self.read_from(id, &mut seen, u64::MAX)?;
+        let exit = exit.ok_or("a stream that has no end")?;
         let [stdout, stderr] = seen.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         Ok(Ended {
             code: exit.code,
@@ -109,6 +101,6 @@ impl Client {
     }
 }
 
-fn length(seen: &[Vec<u8>; 2]) -> u64 {
+fn length(seen: &Seen) -> u64 {
     seen.iter().map(|bytes| bytes.len() as u64).sum()
 }

@@ -3,6 +3,7 @@
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use super::checks::Seen;
 use crate::Outcome;
 use crate::client::{Client, Ended, script, with};
 
@@ -79,10 +80,10 @@ fn both_streams(client: &mut Client, id: &str, random: &mut Rng) -> Outcome<Ende
 fn reattached(client: &mut Client, id: &str, random: &mut Rng) -> Outcome<Ended> {
     let lines = random.usize(1..=40_000);
     client.start(&script(id, &format!("seq -f '%011.0f' 1 {lines}")))?;
-    let mut seen = Vec::new();
+    let mut seen = Seen::default();
     loop {
-        let most = random.usize(..6 + lines * 12);
-        if client.read_from(id, &mut seen, most)? {
+        let most = random.u64(..6 + lines as u64 * 12);
+        if client.read_from(id, &mut seen, most)?.is_some() {
             break;
         }
         client.reconnect()?;
@@ -90,8 +91,8 @@ fn reattached(client: &mut Client, id: &str, random: &mut Rng) -> Outcome<Ended>
     let text: String = (1..=lines)
         .map(|number| format!("{number:011}\n"))
         .collect();
-    if seen != text.as_bytes() {
-        return Err(format!("{id}: the stream differs after {} bytes", seen.len()).into());
+    if seen != [text.clone().into_bytes(), Vec::new()] {
+        return Err(format!("{id}: the stream differs in {} bytes", text.len()).into());
     }
     Ok(exits(0, &text))
 }
@@ -109,8 +110,9 @@ fn fed(client: &mut Client, id: &str, random: &mut Rng) -> Outcome<Ended> {
         rest = &rest[taken..];
     }
     client.stdin(id, b"", true)?;
-    let mut seen = Vec::new();
-    if !client.read_from(id, &mut seen, usize::MAX)? || seen != bytes {
+    let mut seen = Seen::default();
+    let exit = client.read_from(id, &mut seen, u64::MAX)?;
+    if exit.is_none() || seen[0] != bytes {
         return Err(format!("{id}: cat gave back something else").into());
     }
     Ok(exits(0, &String::from_utf8_lossy(&bytes)))
@@ -119,7 +121,7 @@ fn fed(client: &mut Client, id: &str, random: &mut Rng) -> Outcome<Ended> {
 fn killed(client: &mut Client, id: &str) -> Outcome<Ended> {
     client.start(&script(id, "sleep 1000 & echo ready; wait; echo never"))?;
     // Killed only once it said something, so that what it must have said is known.
-    let mut seen = Vec::new();
+    let mut seen = Seen::default();
     client.read_from(id, &mut seen, 6)?;
     client.reconnect()?;
     let answer = client.expect("POST", &format!("/v1/exec/{id}/kill"), None)?;

@@ -46,26 +46,7 @@ pub enum Speech<'a> {
 
 /// Measures one metric at an address, over so many bytes.
 pub fn run(speech: Speech<'_>, metric: Metric, bytes: usize, at: SocketAddr) -> Outcome<f64> {
-    measure(Client::new(speech, at)?, metric, bytes)
-}
-
-/// Sends to the sink of a tunnel until it is told to stop.
-pub fn flood(speech: Speech<'_>, at: SocketAddr, stop: &AtomicBool) -> Outcome<()> {
     let mut client = Client::new(speech, at)?;
-    client.say(&u64::MAX.to_le_bytes())?;
-    let frame = masked(&vec![7; FRAME]);
-    while !stop.load(Ordering::Relaxed) {
-        client.reader.get_mut().write_all(&frame)?;
-    }
-    Ok(())
-}
-
-/// A tunnel through which nothing goes; it lasts as long as the result.
-pub fn idle(speech: Speech<'_>, at: SocketAddr) -> Outcome<impl Sized> {
-    Client::new(speech, at)
-}
-
-fn measure(mut client: Client, metric: Metric, bytes: usize) -> Outcome<f64> {
     match metric {
         Metric::RoundTrip => {
             let mut spans = Vec::with_capacity(ROUNDS);
@@ -99,6 +80,22 @@ fn measure(mut client: Client, metric: Metric, bytes: usize) -> Outcome<f64> {
             Ok(bytes as f64 / 1e6 / start.elapsed().as_secs_f64())
         }
     }
+}
+
+/// Sends to the sink of a tunnel until it is told to stop.
+pub fn flood(speech: Speech<'_>, at: SocketAddr, stop: &AtomicBool) -> Outcome<()> {
+    let mut client = Client::new(speech, at)?;
+    client.say(&u64::MAX.to_le_bytes())?;
+    let frame = masked(&vec![7; FRAME]);
+    while !stop.load(Ordering::Relaxed) {
+        client.reader.get_mut().write_all(&frame)?;
+    }
+    Ok(())
+}
+
+/// A tunnel through which nothing goes; it lasts as long as the result.
+pub fn idle(speech: Speech<'_>, at: SocketAddr) -> Outcome<impl Sized> {
+    Client::new(speech, at)
 }
 
 enum Kind {
