@@ -4,7 +4,7 @@ import { UNTIL_EOF } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
-import { bodyText, type RawConnection, type RawResponse, request } from "../support/raw_http.ts";
+import { bodyText, type RawConnection, type RawResponse } from "../support/raw_http.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
@@ -23,7 +23,7 @@ function start(id: string, bytes: number): Uint8Array {
 }
 
 function posted(daemon: Daemon, target: string, body: Uint8Array): Uint8Array {
-  return request("POST", target, [daemon.authorization], body);
+  return daemon.request("POST", target, [], body);
 }
 
 /** Posts on a connection of its own; the answer may take long. */

@@ -5,7 +5,7 @@ import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, getFile, getTar, stored } from "../support/files_client.ts";
 import { FrozenDisk } from "../support/frozen_disk.ts";
-import { type RawConnection, request } from "../support/raw_http.ts";
+import { type RawConnection, sized } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
@@ -21,7 +21,7 @@ async function ask(daemon: Daemon, count: number, head: Uint8Array): Promise<Raw
 }
 
 function get(daemon: Daemon, url: string): Uint8Array {
-  return request("GET", url, [daemon.authorization]);
+  return daemon.request("GET", url);
 }
 
 /** A file of one line that takes any scan minutes. */
@@ -66,10 +66,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
   // All of these begin to write, and only then it hangs.
   const connections: RawConnection[] = [];
   for (let at = 0; at < 60; at++) {
-    const head = request("PUT", fileUrl("file", disk.join(`f${at}`)), [
-      daemon.authorization,
-      ["Content-Length", String(9 * MIB)],
-    ]);
+    const head = daemon.request("PUT", fileUrl("file", disk.join(`f${at}`)), [sized(9 * MIB)]);
     connections.push(...await ask(daemon, 1, head));
   }
   await eventually("the uploads", () => daemon.fdCount() >= 120);
@@ -81,10 +78,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
   const late = await ask(
     daemon,
     MANY,
-    request("PUT", fileUrl("file", disk.join("late")), [
-      daemon.authorization,
-      ["Content-Length", "9"],
-    ], "123456789"),
+    daemon.request("PUT", fileUrl("file", disk.join("late")), [sized(9)], "123456789"),
   );
   await stored(daemon, scratch.join("other"), new Uint8Array(20 * MIB));
   const more = (daemon.rss() - idle) / MIB;

@@ -2,8 +2,8 @@ import { ok, strictEqual } from "node:assert/strict";
 import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
+import { healthy } from "../support/footprint.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
-import { request } from "../support/raw_http.ts";
 import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
@@ -33,8 +33,7 @@ async function readSlowly(
   path: string,
   begun: () => unknown = () => {},
 ): Promise<number> {
-  using connection = await daemon.connect();
-  await connection.send(request(method, path, [daemon.authorization]));
+  using connection = await daemon.connect(daemon.request(method, path));
   const head = await connection.head();
   strictEqual(head.status, 200);
   await begun();
@@ -42,14 +41,9 @@ async function readSlowly(
   let pieces = 0;
   for await (const piece of connection.body(head, method)) {
     bytes += piece.length;
-    if (++pieces % AT_A_TIME === 0) await pause(daemon);
+    if (++pieces % AT_A_TIME === 0) await healthy(daemon);
   }
   return bytes;
-}
-
-async function pause(daemon: Daemon): Promise<void> {
-  using other = await daemon.connect();
-  strictEqual((await other.ask("GET", "/v1/health")).status, 200);
 }
 
 /** Runs a command to its end, at which nobody looks. */

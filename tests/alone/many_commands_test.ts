@@ -1,10 +1,10 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
-import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
+import { ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { childFdCount, childrenOf } from "../support/proc.ts";
-import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const range = (count: number): number[] => Array.from({ length: count }, (_, index) => index);
@@ -30,14 +30,6 @@ withDaemon.test("200 commands at once each get their own input, output and exit"
   deepStrictEqual(acked.map(({ stdout }) => stdout), range(200).map((index) => `line ${index}\n`));
 });
 
-withDaemon.test("200 quick commands, polled once, are all over with all of their output", async ({ daemon }) => {
-  const ids = await Promise.all(range(200).map((index) => daemon.exec(["echo", `${index}`])));
-  await Promise.all(ids.map((id) => daemon.follow(id)));
-  const polls = await Promise.all(ids.map((id) => daemon.poll(id)));
-  deepStrictEqual(polls.map(({ stdout }) => stdout), range(200).map((index) => `${index}\n`));
-  strictEqual((await daemon.health()).busy, false);
-});
-
 withDaemon.test("health and procs are answered promptly while 200 commands write", async ({ daemon }) => {
   const ids = await Promise.all(range(100).map(() => daemon.exec("exec yes")));
   let slowest = 0;
@@ -50,12 +42,8 @@ withDaemon.test("health and procs are answered promptly while 200 commands write
   ok(slowest < 2000, `${slowest} ms`);
   const killed = await Promise.all(ids.map((id) => daemon.kill(id)));
   strictEqual(killed.every((answer) => answer.killed), true);
-});
-
-withDaemon.test("100 kills at once each end their own group, and no zombie is left", async ({ daemon }) => {
-  const ids = await Promise.all(range(100).map(() => daemon.exec(BLOCK)));
-  await Promise.all(ids.map((id) => daemon.kill(id)));
-  for (const id of ids) strictEqual((await daemon.outcome(id)).signal, 15);
+  await eventually("their ends", async () => !(await daemon.health()).busy);
+  for (const id of ids) strictEqual((await daemon.poll(id)).signal, 15);
   await eventually("every leader to be reaped", () => childrenOf(daemon.pid).length === 0);
 });
 
@@ -84,16 +72,4 @@ asRoot.test("descriptors, threads and memory are back after a load of commands, 
   // V8 gives back what it likes; kept output would be 100 MiB, and as much again of windows.
   const grown = (daemon.rss() - before.rss) / MIB;
   ok(grown < 150, `${grown} MiB more after 200 commands with 100 MB of output`);
-});
-
-withDaemonAsRoot.test("many connections at once are served, and closing them gives them back", async ({ daemon }) => {
-  const before = daemon.fdCount();
-  const connections = await Promise.all(range(500).map(() => daemon.connect()));
-  const answers = await Promise.all(
-    connections.map((connection) => connection.ask("GET", "/v1/health")),
-  );
-  strictEqual(answers.every(({ status }) => status === 200), true);
-  ok(daemon.fdCount() >= before + 500);
-  for (const connection of connections) connection[Symbol.dispose]();
-  await eventually("the descriptors", () => daemon.fdCount() <= before + 2);
 });

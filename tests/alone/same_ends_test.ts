@@ -1,8 +1,9 @@
 import { deepStrictEqual } from "node:assert/strict";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl } from "../support/files_client.ts";
-import { request } from "../support/raw_http.ts";
+import { sized } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
+import { UPGRADE } from "../support/tunnel_client.ts";
 
 /** How many clients reset their connections at once, and how often each does. */
 const CLIENTS = 40;
@@ -56,17 +57,11 @@ for (const what of ["file", "tree", "upload", "tunnel"] as const) {
     await using daemon = await Daemon.bootstrapped();
     Deno.writeFileSync(scratch.join("file"), new Uint8Array(600_000));
     const path = scratch.join("file");
-    const bearer = daemon.authorization;
     const firsts = {
-      file: request("GET", fileUrl("file", path), [bearer]),
-      tree: request("GET", fileUrl("tar", scratch.path), [bearer]),
-      upload: request("PUT", fileUrl("file", path), [bearer, ["Content-Length", "3000000"]]),
-      tunnel: request("GET", "/v1/tcp?port=9", [
-        bearer,
-        ["Connection", "Upgrade"],
-        ["Upgrade", "websocket"],
-        ["Sec-WebSocket-Key", "AAAAAAAAAAAAAAAAAAAAAA=="],
-      ]),
+      file: daemon.request("GET", fileUrl("file", path)),
+      tree: daemon.request("GET", fileUrl("tar", scratch.path)),
+      upload: daemon.request("PUT", fileUrl("file", path), [sized(3_000_000)]),
+      tunnel: daemon.request("GET", "/v1/tcp?port=9", UPGRADE),
     };
     const first = new Uint8Array(firsts[what]).toBase64();
     const { stdout, stderr, code } = await new Deno.Command("python3", {

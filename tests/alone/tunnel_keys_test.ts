@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
@@ -8,8 +9,6 @@ import { TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 
 const OFFER = new Uint8Array([1]);
-/** Another process's memory is for root alone. */
-const ignore = Deno.uid() !== 0;
 
 /** Both halves of a secret: where one was cut in two, one of them is still whole. */
 function halves(name: string, secret: Uint8Array): Record<string, Uint8Array> {
@@ -17,54 +16,50 @@ function halves(name: string, secret: Uint8Array): Record<string, Uint8Array> {
   return { [`${name}, front`]: secret.slice(1, 17), [`${name}, back`]: secret.slice(15, 31) };
 }
 
-Deno.test({
-  name: "of an ended tunnel no key is left in the daemon's memory, nor of a refused handshake",
-  ignore,
-  fn: async () => {
-    await using daemon = await Daemon.start();
-    const pair = await bootstrapPair(daemon);
-    using guest = new Guest();
-    // The first tunnel of all starts the thread that pumps them, which has descriptors of its own.
-    using _plain = await TunnelClient.open(daemon, `?port=${guest.port}`);
-    using _guest = await guest.accept();
-    const descriptors = daemon.fdCount();
-    const secrets: Record<string, Uint8Array> = {};
-    const note = (name: string, handshake: Handshake, keys: readonly Uint8Array[] = []): void => {
-      [...handshake.secrets, ...keys].forEach((secret, number) =>
-        Object.assign(secrets, halves(`${name} ${number}`, secret))
+asRoot.test("of an ended tunnel no key is left in the daemon's memory, nor of a refused handshake", async () => {
+  await using daemon = await Daemon.start();
+  const pair = await bootstrapPair(daemon);
+  using guest = new Guest();
+  // The first tunnel of all starts the thread that pumps them, which has descriptors of its own.
+  using _plain = await TunnelClient.open(daemon, `?port=${guest.port}`);
+  using _guest = await guest.accept();
+  const descriptors = daemon.fdCount();
+  const secrets: Record<string, Uint8Array> = {};
+  const note = (name: string, handshake: Handshake, keys: readonly Uint8Array[] = []): void => {
+    [...handshake.secrets, ...keys].forEach((secret, number) =>
+      Object.assign(secrets, halves(`${name} ${number}`, secret))
+    );
+  };
+  for (const bound of [false, true]) {
+    using client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
+    const handshake = pair.handshake(bound ? portPrologue(guest.port) : new Uint8Array(0));
+    await client.say(handshake.first(OFFER));
+    const session = handshake.finish(await client.message());
+    if (bound) await client.say(session.seal(READY));
+    using connection = await guest.accept();
+    await client.say(session.seal(new Uint8Array(50_000).fill(1)));
+    await connection.bytes(50_000);
+    await connection.send(new Uint8Array(50_000).fill(2));
+    for (let heard = 0; heard < 50_000;) heard += session.open(await client.message()).length;
+    note(`tunnel ${bound}`, handshake, session.keys);
+    if (!bound) {
+      const live = findInMemory(daemon.pid, halves("key", session.keys[0]));
+      ok(
+        live["key, front"]?.length,
+        "while the tunnel lives its keys are found, so the test can see",
       );
-    };
-    for (const bound of [false, true]) {
-      using client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
-      const handshake = pair.handshake(bound ? portPrologue(guest.port) : new Uint8Array(0));
-      await client.say(handshake.first(OFFER));
-      const session = handshake.finish(await client.message());
-      if (bound) await client.say(session.seal(READY));
-      using connection = await guest.accept();
-      await client.say(session.seal(new Uint8Array(50_000).fill(1)));
-      await connection.bytes(50_000);
-      await connection.send(new Uint8Array(50_000).fill(2));
-      for (let heard = 0; heard < 50_000;) heard += session.open(await client.message()).length;
-      note(`tunnel ${bound}`, handshake, session.keys);
-      if (!bound) {
-        const live = findInMemory(daemon.pid, halves("key", session.keys[0]));
-        ok(
-          live["key, front"]?.length,
-          "while the tunnel lives its keys are found, so the test can see",
-        );
-      }
-      await client.say(session.seal(new Uint8Array(0)));
-      strictEqual(await connection.ending(), "end");
     }
-    {
-      using client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
-      const stranger = pair.handshake(new Uint8Array(0), new Uint8Array(32).fill(5));
-      await client.send(frame(FIN | OP.binary, stranger.first(OFFER)));
-      strictEqual((await client.closed()).code, 4403);
-      note("stranger", stranger);
-    }
-    await eventually("the tunnels' end", () => daemon.fdCount() <= descriptors);
-    const found = Object.entries(findInMemory(daemon.pid, secrets));
-    deepStrictEqual(found.filter(([, places]) => places.length > 0), []);
-  },
+    await client.say(session.seal(new Uint8Array(0)));
+    strictEqual(await connection.ending(), "end");
+  }
+  {
+    using client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
+    const stranger = pair.handshake(new Uint8Array(0), new Uint8Array(32).fill(5));
+    await client.send(frame(FIN | OP.binary, stranger.first(OFFER)));
+    strictEqual((await client.closed()).code, 4403);
+    note("stranger", stranger);
+  }
+  await eventually("the tunnels' end", () => daemon.fdCount() <= descriptors);
+  const found = Object.entries(findInMemory(daemon.pid, secrets));
+  deepStrictEqual(found.filter(([, places]) => places.length > 0), []);
 });

@@ -1,6 +1,4 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
-import { refused } from "../support/answers.ts";
-import { UNTIL_EOF } from "../support/child_scripts.ts";
 import { execPath } from "../support/daemon.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
@@ -21,15 +19,6 @@ withDaemon.test("an ack gives the outcome once, under phase acked, and lets go o
   });
   deepStrictEqual({ ...before, phase: "acked" }, acked);
   deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
-});
-
-withDaemon.test("an ack of a running exec is 409 still_running and changes nothing", async ({ daemon }) => {
-  const id = await daemon.exec(UNTIL_EOF, { stdin: true });
-  await refused(await daemon.post(execPath(id, "ack")), 409, "still_running");
-  strictEqual((await daemon.poll(id)).phase, "running");
-  await daemon.stdin(id, "", true);
-  strictEqual((await daemon.outcome(id)).stdout, "ready\n");
-  strictEqual((await daemon.ack(id)).stdout, "ready\n");
 });
 
 withDaemon.test("of many acks at once exactly one gets the output", async ({ daemon }) => {

@@ -1,8 +1,7 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import { eventually } from "../support/await_event.ts";
 import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { gone, isLive, processStat } from "../support/proc.ts";
+import { gone, isLive } from "../support/proc.ts";
 import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_KILL_GRACE_SECS: "0.2" } };
@@ -26,16 +25,6 @@ withDaemon.test("a kill of a running exec answers killed once nobody is left, an
   strictEqual((await daemon.outcome(handling)).exit_code, 7, "what it chose");
 });
 
-withDaemon.test("a kill of an exec that is over is 200 with killed false, and changes no outcome", async ({ daemon }) => {
-  const id = await ready(daemon, BLOCK);
-  await daemon.kill(id);
-  const outcome = await daemon.outcome(id);
-  deepStrictEqual(await daemon.kill(id), { exec_id: id, killed: false });
-  deepStrictEqual(await daemon.poll(id), outcome);
-  await daemon.ack(id);
-  deepStrictEqual(await daemon.kill(id), { exec_id: id, killed: false });
-});
-
 withQuick.test("kills that overlap share one escalation: one SIGTERM, one grace, one answer for all", async ({ daemon }) => {
   const script =
     "trap 'echo term' TERM; echo ready; while :; do sleep infinity & wait; kill $!; done";
@@ -51,23 +40,7 @@ withQuick.test("kills that overlap share one escalation: one SIGTERM, one grace,
 withQuick.test("a kill whose client leaves goes on", async ({ daemon }) => {
   const id = await ready(daemon, IGNORE_TERM);
   const { pids } = await daemon.group(id);
-  using connection = await daemon.connect();
-  await connection.send(
-    `POST ${
-      execPath(id, "kill")
-    } HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${daemon.token}\r\n\r\n`,
-  );
-  connection[Symbol.dispose]();
+  (await daemon.connect(daemon.request("POST", execPath(id, "kill"))))[Symbol.dispose]();
   await gone(...pids);
   strictEqual((await daemon.outcome(id)).signal, 9);
-});
-
-withQuick.test("a stopped child gets its SIGTERM, too", async ({ daemon }) => {
-  const id = await ready(daemon, "echo ready; kill -STOP $$");
-  await eventually(
-    "its stop",
-    async () => processStat((await daemon.group(id)).pgid ?? 0)?.state === "T",
-  );
-  strictEqual((await daemon.kill(id)).killed, true);
-  strictEqual((await daemon.outcome(id)).signal, 15);
 });

@@ -3,13 +3,6 @@ import { BLOCK } from "../support/child_scripts.ts";
 import { execPath } from "../support/daemon.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
-withDaemon.test("a poll of a running exec has the phase and no field of an outcome", async ({ daemon }) => {
-  const id = await daemon.exec("echo out; echo err >&2; cat", { stdin: true });
-  await using stream = await daemon.stream(id);
-  await stream.untilOutput("err");
-  deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "running" });
-});
-
 withDaemon.test("exit codes from 0 to 255 are the child's own", async ({ daemon }) => {
   for (const code of [0, 1, 126, 127, 128, 137, 143, 255]) {
     const { exit_code, signal } = await daemon.outcome(await daemon.exec(`exit ${code}`));

@@ -2,7 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
 import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { bodyText, header, RawConnection, request } from "../support/raw_http.ts";
+import { bodyText, header, RawConnection } from "../support/raw_http.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 withDaemon.test("a stream replays from its offset, then follows, and ends with exit", async ({ daemon }) => {
@@ -38,23 +38,6 @@ withDaemon.test("the answer's headers are those of an event stream that nobody m
     null,
   ]);
   await response.body?.cancel();
-});
-
-withDaemon.test("on the wire a frame is event, data and a blank line, compact and with exact offsets", async ({ daemon }) => {
-  const id = await daemon.exec("printf abc; exit 2");
-  await daemon.follow(id);
-  const wire = await (await daemon.fetch(execPath(id, "stream"))).text();
-  const [output = "", exit = "", rest] = wire.split("\n\n");
-  strictEqual(
-    output.replaceAll(": ", ":"),
-    'event:output\ndata:{"offset":0,"stream":"stdout","output":"YWJj"}',
-  );
-  strictEqual(
-    exit.replaceAll(": ", ":"),
-    'event:exit\ndata:{"exit_code":2,"signal":null,"truncated":false,' +
-      '"writers_may_be_alive":false,"offset":3}',
-  );
-  strictEqual(rest, "");
 });
 
 withDaemon.test("stdout and stderr share one offset space, in the order of the writes", async ({ daemon }) => {
@@ -130,22 +113,6 @@ Deno.test("the exit tells of a signal, of output cut for the poll and of writers
   deepStrictEqual([left.exit_code, left.writers_may_be_alive], [4, true]);
 });
 
-withDaemon.test("a stream of an acked exec is one gap up to the total, then exit", async ({ daemon }) => {
-  const id = await daemon.exec("echo abc");
-  await daemon.outcome(id);
-  await daemon.ack(id);
-  for (const [offset, gaps] of [[0, 1], [1, 1], [3, 1], [4, 0], [9, 0]] as const) {
-    await using stream = await daemon.stream(id, offset);
-    const rest = await stream.rest();
-    deepStrictEqual(
-      rest.gaps,
-      gaps === 0 ? [] : [{ event: "gap", from: BigInt(offset), to: 4n }],
-    );
-    strictEqual(rest.events.length, gaps + 1);
-    strictEqual(rest.exit.offset, 4n);
-  }
-});
-
 withDaemon.test("frames are sent without delay: a byte is seen while the command waits for an answer", async ({ daemon }) => {
   const id = await daemon.exec("while read -r _; do printf .; done", { stdin: true });
   await using stream = await daemon.stream(id);
@@ -160,7 +127,7 @@ withDaemon.test("frames are sent without delay: a byte is seen while the command
 withDaemon.test("a stream is a chunked answer that another request may follow on its connection", async ({ daemon }) => {
   const id = await daemon.exec("echo abc; read line", { stdin: true });
   using connection: RawConnection = await daemon.connect();
-  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
+  await connection.send(daemon.request("GET", execPath(id, "stream")));
   const head = await connection.head();
   strictEqual(header(head, "transfer-encoding"), "chunked");
   // Only now, for the command must not end before its stream has begun.
@@ -173,7 +140,7 @@ withDaemon.test("a stream is a chunked answer that another request may follow on
   strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
 
   // Of a command that has ended the very same frames, in one piece whose length is known.
-  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
+  await connection.send(daemon.request("GET", execPath(id, "stream")));
   const whole = await connection.response();
   strictEqual(header(whole, "transfer-encoding"), undefined);
   strictEqual(header(whole, "content-length"), String(streamed.length));

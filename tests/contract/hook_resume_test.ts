@@ -1,15 +1,13 @@
 import { strictEqual } from "node:assert/strict";
 import { BLOCK } from "../support/child_scripts.ts";
-import { Daemon } from "../support/daemon.ts";
 import { simpleHookTests } from "./simple_hook.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { withDaemon, withStarted } from "../support/with_daemon.ts";
 
 simpleHookTests("resume");
 
 const WARNING = "resumed without an installed token";
 
-Deno.test("a resume without a token is logged as a warning, one with a token is not", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("a resume without a token is logged as a warning, one with a token is not", async ({ daemon }) => {
   strictEqual((await daemon.hook("resume")).status, 200);
   strictEqual((await daemon.log.until("the warning", ({ msg }) => msg === WARNING)).level, "warn");
   await daemon.bootstrap();

@@ -3,6 +3,7 @@ import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
 import { bodyText, request } from "../support/raw_http.ts";
+import { withStarted } from "../support/with_daemon.ts";
 
 const payload = (content: unknown): { runHookPayload: string } => ({
   runHookPayload: typeof content === "string" ? content : JSON.stringify(content),
@@ -10,6 +11,10 @@ const payload = (content: unknown): { runHookPayload: string } => ({
 
 const SECRET = "s3cret-value";
 const KEY = new Uint8Array(32).fill(7).toBase64();
+
+/** A payload that is fine but for these. */
+const spoilt = (more: object): unknown => payload({ agent_token: SECRET, ...more });
+const [seed, host] = ["identity_seed", "identity_host_public_key"] as const;
 
 /** What is refused, and the key or shape that the answer has to name. */
 const REFUSED: readonly [what: string, body: unknown, names: RegExp][] = [
@@ -37,42 +42,25 @@ const REFUSED: readonly [what: string, body: unknown, names: RegExp][] = [
       payload({ agent_token }),
       /agent_token/,
     ]),
-  ["a list as env", payload({ agent_token: SECRET, env: [SECRET] }), /env/],
-  ["a string as env", payload({ agent_token: SECRET, env: SECRET }), /env/],
-  ["a null env", payload({ agent_token: SECRET, env: null }), /env/],
-  ["a number in env", payload({ agent_token: SECRET, env: { A: 12345678 } }), /value in .*env/],
-  ["null in env", payload({ agent_token: SECRET, env: { A: null } }), /value in .*env/],
-  ["a list in env", payload({ agent_token: SECRET, env: { A: [SECRET] } }), /value in .*env/],
-  ["one identity key", payload({ agent_token: SECRET, identity_seed: KEY }), /host_public_key/],
-  [
-    "the other identity key",
-    payload({ agent_token: SECRET, identity_host_public_key: KEY }),
-    /identity_seed/,
-  ],
-  [
-    "a short seed",
-    payload({ agent_token: SECRET, identity_seed: "AAAA", identity_host_public_key: KEY }),
-    /identity_seed/,
-  ],
+  ["a list as env", spoilt({ env: [SECRET] }), /env/],
+  ["a string as env", spoilt({ env: SECRET }), /env/],
+  ["a null env", spoilt({ env: null }), /env/],
+  ["a number in env", spoilt({ env: { A: 12345678 } }), /value in .*env/],
+  ["null in env", spoilt({ env: { A: null } }), /value in .*env/],
+  ["a list in env", spoilt({ env: { A: [SECRET] } }), /value in .*env/],
+  ["one identity key", spoilt({ identity_seed: KEY }), /host_public_key/],
+  ["the other identity key", spoilt({ [host]: KEY }), /identity_seed/],
+  ["a short seed", spoilt({ [seed]: "AAAA", [host]: KEY }), /identity_seed/],
   [
     "a zero key",
-    payload({
-      agent_token: SECRET,
-      identity_seed: KEY,
-      identity_host_public_key: new Uint8Array(32).toBase64(),
-    }),
+    spoilt({ [seed]: KEY, [host]: new Uint8Array(32).toBase64() }),
     /identity_host_public_key/,
   ],
-  [
-    "no base64",
-    payload({ agent_token: SECRET, identity_seed: "*".repeat(44), identity_host_public_key: KEY }),
-    /identity_seed/,
-  ],
+  ["no base64", spoilt({ [seed]: "*".repeat(44), [host]: KEY }), /identity_seed/],
   ["a body above 64 KiB", payload({ agent_token: SECRET.repeat(6000) }), /64 KiB/],
 ];
 
-Deno.test("a bad run hook is 400 with one line that names key or shape and quotes no value", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("a bad run hook is 400 with one line that names key or shape and quotes no value", async ({ daemon }) => {
   for (const [what, body, names] of REFUSED) {
     const line = await plain(await daemon.hook("run", body), 400);
     match(line, names, what);
@@ -84,10 +72,14 @@ Deno.test("a bad run hook is 400 with one line that names key or shape and quote
   doesNotMatch(daemon.log.toString(), /s3cret|12345678/);
 });
 
-Deno.test("the first valid run hook installs its token, and nothing of it is ever told", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("the first valid run hook installs its token, and nothing of it is ever told", async ({ daemon }) => {
   strictEqual((await daemon.fetch("/v1/procs", bearer(SECRET))).status, 503);
-  const hook = payload({ agent_token: SECRET, env: { API_KEY: "env-v4lue" }, unknown: [1] });
+  const hook = payload({
+    agent_token: SECRET,
+    env: { API_KEY: "env-v4lue" },
+    [seed]: null,
+    more: 1,
+  });
   strictEqual(await text(await daemon.hook("run", hook)), "");
   strictEqual((await daemon.health()).bootstrapped, true);
   strictEqual((await daemon.fetch("/v1/procs", bearer(SECRET))).status, 200);
@@ -101,8 +93,7 @@ Deno.test("the first valid run hook installs its token, and nothing of it is eve
   doesNotMatch(daemon.log.toString(), /s3cret|env-v4lue/);
 });
 
-Deno.test("after the install the same token is 200, another 409 and a malformed hook 400, and none changes anything", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("after the install the same token is 200, another 409 and a malformed hook 400, and none changes anything", async ({ daemon }) => {
   await daemon.bootstrap("token", { WHO: "first" });
   await daemon.bootstrap("token", { WHO: "second", MORE: "x" });
   strictEqual((await daemon.outcome(await daemon.exec("echo $WHO$MORE"))).stdout, "first\n");
@@ -113,8 +104,7 @@ Deno.test("after the install the same token is 200, another 409 and a malformed 
   strictEqual((await daemon.outcome(await daemon.exec("echo $WHO"))).stdout, "first\n");
 });
 
-Deno.test("of many different tokens at once exactly one is installed", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("of many different tokens at once exactly one is installed", async ({ daemon }) => {
   const tokens = Array.from({ length: 20 }, (_, index) => `token-${index}`);
   const statuses = await Promise.all(
     tokens.map(async (agent_token) => (await daemon.hook("run", payload({ agent_token }))).status),
@@ -138,8 +128,7 @@ Deno.test("a token of any characters works, as the UTF-8 bytes of its string", a
   }
 });
 
-Deno.test("a base environment's odd names are dropped with a warning that names them", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("a base environment's odd names are dropped with a warning that names them", async ({ daemon }) => {
   await daemon.bootstrap("t", {
     "": "a",
     "A=B": "v4lue",
@@ -160,25 +149,16 @@ Deno.test("a base environment's odd names are dropped with a warning that names 
   doesNotMatch(daemon.log.toString(), /v4lue/);
 });
 
-Deno.test("a refused run hook and one whose body never comes are recorded", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("a refused run hook and one whose body never comes are recorded", async ({ daemon }) => {
   await daemon.hook("run", "{}");
-  using connection = await daemon.connect();
-  await connection.send(request("POST", `${HOOK_PREFIX}/run`, [["Content-Length", "100"]]));
+  using _connection = await daemon.connect(
+    request("POST", `${HOOK_PREFIX}/run`, [["Content-Length", "100"]]),
+  );
   const hooks = await eventually("the second hook", async () => {
     const seen = (await daemon.health()).hooks;
     return seen.length === 2 && seen;
   });
   deepStrictEqual(hooks.map(({ hook }) => hook), ["run", "run"]);
-});
-
-Deno.test("identity keys are taken, and null stands for none", async () => {
-  const none = { identity_seed: null };
-  for (const keys of [{ identity_seed: KEY, identity_host_public_key: KEY }, none]) {
-    await using daemon = await Daemon.start();
-    await text(await daemon.hook("run", payload({ agent_token: "t", ...keys })));
-    strictEqual((await daemon.health()).bootstrapped, true);
-  }
 });
 
 function bearer(token: string): RequestInit {

@@ -3,6 +3,7 @@ import { text } from "../support/answers.ts";
 import { within } from "../support/await_event.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
 import { request } from "../support/raw_http.ts";
+import { withStarted } from "../support/with_daemon.ts";
 
 Deno.test("terminate is 200 whatever is sent, and begins even if its client vanishes", async () => {
   for (const body of ["{no json", new Uint8Array(200_000)]) {
@@ -12,14 +13,12 @@ Deno.test("terminate is 200 whatever is sent, and begins even if its client vani
   }
   await using daemon = await Daemon.start();
   {
-    using connection = await daemon.connect();
-    await connection.send(request("POST", `${HOOK_PREFIX}/terminate`));
+    using _connection = await daemon.connect(request("POST", `${HOOK_PREFIX}/terminate`));
   }
   strictEqual(await daemon.end(), 0);
 });
 
-Deno.test("a terminated daemon's answer arrives whole; it accepts nobody any more and says who ended it", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("a terminated daemon's answer arrives whole; it accepts nobody any more and says who ended it", async ({ daemon }) => {
   using connection = await daemon.connect();
   const answer = await connection.ask("POST", `${HOOK_PREFIX}/terminate`);
   strictEqual(answer.status, 200);

@@ -8,9 +8,9 @@ import { BLOCK } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { getFile, getTar, putFile, putTar } from "../support/files_client.ts";
 import { Published } from "../support/published.ts";
-import { request } from "../support/raw_http.ts";
 import type { Scratch } from "../support/scratch.ts";
 import { archive } from "../support/tar_archive.ts";
+import { UPGRADE } from "../support/tunnel_client.ts";
 import { failingStdin } from "./failing_stdin.ts";
 
 const START = "/v1/exec/start";
@@ -137,14 +137,7 @@ async function underReserve(provoke: (daemon: Daemon) => Promise<Response>): Pro
 
 /** The answer to an upgrade, which `fetch` cannot ask for, checked like any other. */
 async function upgraded(daemon: Daemon, target: string): Promise<Response> {
-  using connection = await daemon.connect();
-  await connection.send(request("GET", target, [
-    daemon.authorization,
-    ["Connection", "Upgrade"],
-    ["Upgrade", "websocket"],
-    ["Sec-WebSocket-Version", "13"],
-    ["Sec-WebSocket-Key", btoa("0123456789abcdef")],
-  ]));
+  using connection = await daemon.connect(daemon.request("GET", target, UPGRADE));
   const { status, headers } = await connection.head();
   // No Response can be made with a status below 200.
   const answer = new Response(null, { headers: headers.map(([name, value]) => [name, value]) });

@@ -3,6 +3,7 @@ import { refused } from "../support/answers.ts";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
 import { bodyText, header, headerValues, type RawResponse, request } from "../support/raw_http.ts";
 import { pageRoutes } from "../support/protocol_page.ts";
+import { withStarted } from "../support/with_daemon.ts";
 
 /** A target of each route: an exec that nobody registered where there is an id. */
 const TARGETS = pageRoutes().map(({ method, path, auth }) => ({
@@ -31,8 +32,7 @@ function isProse(daemon: Daemon, answer: RawResponse, status: number): void {
   deepStrictEqual(headerValues(answer, "service-version"), [daemon.document.daemon_version]);
 }
 
-Deno.test("before a token every Bearer route is 503, with any token or none, and the others are not", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("before a token every Bearer route is 503, with any token or none, and the others are not", async ({ daemon }) => {
   for (const { method, path } of BEARER) {
     isProse(daemon, await ask(daemon, method, path), 503);
     isProse(daemon, await ask(daemon, method, path, [["Authorization", "Bearer x"]]), 503);
@@ -43,8 +43,7 @@ Deno.test("before a token every Bearer route is 503, with any token or none, and
   }
 });
 
-Deno.test("another token, or anything but one Bearer header, is 401 with a challenge on every Bearer route", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("another token, or anything but one Bearer header, is 401 with a challenge on every Bearer route", async ({ daemon }) => {
   await daemon.bootstrap("tok en");
   const wrong: readonly (readonly (readonly [string, string])[])[] = [
     [],
@@ -74,8 +73,7 @@ Deno.test("another token, or anything but one Bearer header, is 401 with a chall
   }
 });
 
-Deno.test("an unmatched path is 404 in prose and never 401, before and after bootstrap", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("an unmatched path is 404 in prose and never 401, before and after bootstrap", async ({ daemon }) => {
   const paths = [
     "/",
     "/v1",
@@ -112,8 +110,7 @@ Deno.test("an unmatched path is 404 in prose and never 401, before and after boo
   }
 });
 
-Deno.test("another method on a path of the roster is 405 with Allow, no token asked, HEAD included", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("another method on a path of the roster is 405 with Allow, no token asked, HEAD included", async ({ daemon }) => {
   for (const { path } of TARGETS) {
     const allowed = TARGETS.filter((target) => target.path === path).map(({ method }) => method);
     if (path === "/v1/exec/start") allowed.push("GET");
@@ -130,32 +127,7 @@ Deno.test("another method on a path of the roster is 405 with Allow, no token as
   }
 });
 
-Deno.test("every answer has the version once, whatever its status", async () => {
-  await using daemon = await Daemon.start();
-  await daemon.bootstrap("t");
-  const token = ["Authorization", "Bearer t"] as const;
-  const huge = ["Content-Length", "1000000000000"] as const;
-  const requests: readonly (readonly [number, ...Parameters<typeof ask>])[] = [
-    [200, daemon, "GET", "/v1/health"],
-    [200, daemon, "POST", `${HOOK_PREFIX}/ready`],
-    [400, daemon, "POST", `${HOOK_PREFIX}/run`],
-    [400, daemon, "POST", "/v1/exec/start", [token]],
-    [401, daemon, "GET", "/v1/procs"],
-    [404, daemon, "GET", "/v1/exec/x", [token]],
-    [404, daemon, "GET", "/nowhere"],
-    [405, daemon, "PUT", "/v1/health"],
-    [413, daemon, "POST", "/v1/exec/start", [token, huge]],
-    [413, daemon, "POST", "/v1/exec/x/stdin", [token, huge]],
-  ];
-  for (const [status, ...request] of requests) {
-    const answer = await ask(...request);
-    strictEqual(answer.status, status);
-    deepStrictEqual(headerValues(answer, "service-version"), [daemon.document.daemon_version]);
-  }
-});
-
-Deno.test("nothing of a body is read before auth has passed: the answer does not wait for it", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("nothing of a body is read before auth has passed: the answer does not wait for it", async ({ daemon }) => {
   for (const status of [503, 401]) {
     using connection = await daemon.connect();
     const huge = ["Content-Length", "100000000"] as const;
@@ -166,8 +138,7 @@ Deno.test("nothing of a body is read before auth has passed: the answer does not
   }
 });
 
-Deno.test("a query is looked at behind the gate: a bad one is 503, then 401, then 400", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("a query is looked at behind the gate: a bad one is 503, then 401, then 400", async ({ daemon }) => {
   const targets = ["/v1/exec/x/stream?offset=x", "/v1/tcp?port=x", "/v1/fs/file?path="];
   const each = async (status: number, token?: string): Promise<void> => {
     const headers = token === undefined ? [] : [["Authorization", `Bearer ${token}`] as const];
@@ -189,8 +160,7 @@ Deno.test("a refused body within max_drain_bytes keeps its connection, more to c
     ["Transfer-Encoding", "chunked", "1\r\nx\r\n0\r\n\r\n", false],
   ];
   for (const [name, value, body, kept] of framings) {
-    using connection = await daemon.connect();
-    await connection.send(request("POST", "/v1/exec/start", [[name, value]]));
+    using connection = await daemon.connect(request("POST", "/v1/exec/start", [[name, value]]));
     const answer = await connection.response();
     const said = header(answer, "connection");
     deepStrictEqual([answer.status, said], [503, kept ? undefined : "close"]);
@@ -200,8 +170,7 @@ Deno.test("a refused body within max_drain_bytes keeps its connection, more to c
   }
 });
 
-Deno.test("a path id whose escapes are malformed passes the gate first, then is unknown_exec", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("a path id whose escapes are malformed passes the gate first, then is unknown_exec", async ({ daemon }) => {
   const bad = ["%", "%4", "%zz", "%ff", "%c3%28", "%ed%a0%80", "a%"];
   for (const id of bad) isProse(daemon, await ask(daemon, "GET", `/v1/exec/${id}`), 503);
   await daemon.bootstrap();
@@ -214,8 +183,7 @@ Deno.test("a path id whose escapes are malformed passes the gate first, then is 
   }
 });
 
-Deno.test("absolute-form targets are served, an authority that is not host[:port] is 400 and shifts no path", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("absolute-form targets are served, an authority that is not host[:port] is 400 and shifts no path", async ({ daemon }) => {
   const served = [
     "http://guest:9000/v1/health",
     "https://other:1/v1/health?x",
@@ -242,7 +210,6 @@ Deno.test("absolute-form targets are served, an authority that is not host[:port
   for (const host of ["x:80", "x:", "[::1]:9000", "127.0.0.1:1", "", "x".repeat(5000), "a_b.c-d"]) {
     strictEqual((await ask(daemon, "GET", "/v1/health", [["Host", host]])).status, 200, host);
   }
-  using connection = await daemon.connect();
-  await connection.send("GET /v1/health HTTP/1.1\r\n\r\n");
+  using connection = await daemon.connect("GET /v1/health HTTP/1.1\r\n\r\n");
   strictEqual((await connection.response()).status, 200);
 });

@@ -3,8 +3,9 @@ import { CLOSE_CODES } from "../../src/contract/tunnel.ts";
 import { json } from "../support/answers.ts";
 import { Daemon, runOnce } from "../support/daemon.ts";
 import type { JsonSchema } from "../support/json_schema.ts";
-import type { PublishedDocument, PublishedRow } from "../support/published.ts";
+import type { PublishedDocument } from "../support/published.ts";
 import { pageRoutes, protocolPage, tableOf } from "../support/protocol_page.ts";
+import { withStarted } from "../support/with_daemon.ts";
 
 /** Fields that need not be there, of the types whose tables have no column of defaults. */
 const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
@@ -18,8 +19,7 @@ const OPTIONAL: Readonly<Record<string, readonly string[]>> = {
 
 const LIMITS = tableOf("limit").map(([name = "", value]) => [name, Number(value)] as const);
 
-Deno.test("the document has exactly its thirteen keys and twelve limits, and needs no token", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("the document has exactly its thirteen keys and twelve limits, and needs no token", async ({ daemon }) => {
   const response = await daemon.fetch("/v1/schema");
   const document = await json<PublishedDocument>(response);
   const [sentence = ""] = /with the keys [^.]*/.exec(protocolPage()) ?? [];
@@ -74,8 +74,7 @@ Deno.test("prefix and header that were configured are published, served and in f
   strictEqual((await daemon.post("/platform/runtime/v1/ready")).status, 404);
 });
 
-Deno.test("the routes are the twenty of docs/protocol.md, in its order, with their statuses and slugs, each with all that a row has", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("the routes are the twenty of docs/protocol.md, in its order, with their statuses and slugs, each with all that a row has", ({ daemon }) => {
   const { routes, hook_prefix } = daemon.document;
   const seen = routes.map(({ method, path, auth, statuses }) => ({
     method,
@@ -108,8 +107,7 @@ Deno.test("the routes are the twenty of docs/protocol.md, in its order, with the
   }
 });
 
-Deno.test("bodies, queries and events refer to the protocol's types", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("bodies, queries and events refer to the protocol's types", ({ daemon }) => {
   const carried = daemon.document.routes.flatMap((row) => {
     const found = [row.request, row.response].map((content) =>
       content === null
@@ -119,7 +117,7 @@ Deno.test("bodies, queries and events refer to the protocol's types", async () =
         }`
     );
     const query = row.query === undefined ? [] : [nameOf(row.query)];
-    return [`${row.method} ${short(row)}: ${[...found, ...query].join(", ")}`];
+    return [`${row.method} ${row.path.split("/").at(-1)}: ${[...found, ...query].join(", ")}`];
   });
   deepStrictEqual(carried, [
     ...["ready", "validate"].map((hook) => `POST ${hook}: -, -`),
@@ -153,12 +151,7 @@ function nameOf(schema: JsonSchema): string {
   return String(schema["$ref"]).replace("#/$defs/", "");
 }
 
-function short(row: PublishedRow): string {
-  return row.path.split("/").at(-1) ?? "";
-}
-
-Deno.test("$defs has every type of docs/protocol.md with its fields, choices and defaults, and every $ref leads somewhere", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("$defs has every type of docs/protocol.md with its fields, choices and defaults, and every $ref leads somewhere", ({ daemon }) => {
   const { $defs } = daemon.document;
   const types = protocolPage().matchAll(/^\| ([A-Z][a-z]\w+) \|/gm);
   deepStrictEqual(Object.keys($defs).toSorted(), Array.from(types, ([, name]) => name).sort());

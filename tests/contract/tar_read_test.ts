@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { output } from "../support/command.ts";
 import { plain } from "../support/answers.ts";
 import { Daemon } from "../support/daemon.ts";
 import { getTar } from "../support/files_client.ts";
@@ -6,12 +7,6 @@ import { Scratch } from "../support/scratch.ts";
 import { listTar } from "../support/tar_list.ts";
 import { treeOf } from "../support/tree.ts";
 import { withDaemon } from "../support/with_daemon.ts";
-
-async function run(command: string, ...args: string[]): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(command, { args }).output();
-  if (!success) throw new Error(`Cannot run ${command}: ${new TextDecoder().decode(stderr)}`);
-  return new TextDecoder().decode(stdout);
-}
 
 withDaemon.test("a tree comes as pax members sorted by name, the root first", async ({ daemon, scratch }) => {
   Deno.chmodSync(scratch.path, 0o750);
@@ -66,9 +61,9 @@ withDaemon.test("the same tree gives the same bytes, however its directories are
 withDaemon.test("sockets, fifos and devices are left out, a symlink as path is followed", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("dir"));
   scratch.file("dir/file", "x");
-  await run("mkfifo", scratch.join("dir/fifo"));
+  output("mkfifo", scratch.join("dir/fifo"));
   using _listener = Deno.listen({ transport: "unix", path: scratch.join("dir/socket") });
-  if (Deno.uid() === 0) await run("mknod", scratch.join("dir/null"), "c", "1", "3");
+  if (Deno.uid() === 0) output("mknod", scratch.join("dir/null"), "c", "1", "3");
   Deno.symlinkSync("dir", scratch.join("link"));
   const members = listTar(await (await getTar(daemon, scratch.join("link"))).bytes());
   deepStrictEqual(members.map(({ name }) => name), ["./", "file"]);
@@ -116,14 +111,14 @@ withDaemon.test("names of any bytes and length come back from GNU tar as they we
   scratch.file(`tree/${long}/${long}/${"f".repeat(255)}`, "deep");
   scratch.file("tree/with\nnewline = and ünïcode", "odd");
   Deno.symlinkSync("t".repeat(300), scratch.join("tree/far"));
-  await run("sh", "-c", `cd ${scratch.join("tree")} && printf x > "$(printf '\\377\\001')"`);
-  await run("sh", "-c", `cd ${scratch.join("tree")} && printf x > "$(printf '\\376%0150d' 0)"`);
+  output("sh", "-c", `cd ${scratch.join("tree")} && printf x > "$(printf '\\377\\001')"`);
+  output("sh", "-c", `cd ${scratch.join("tree")} && printf x > "$(printf '\\376%0150d' 0)"`);
   Deno.writeFileSync(
     scratch.join("tar"),
     await (await getTar(daemon, scratch.join("tree"))).bytes(),
   );
   Deno.mkdirSync(scratch.join("out"));
-  await run("tar", "-xf", scratch.join("tar"), "-C", scratch.join("out"));
+  output("tar", "-xf", scratch.join("tar"), "-C", scratch.join("out"));
   deepStrictEqual(
     treeOf(scratch.join("out"), { stat: true }),
     treeOf(scratch.join("tree"), { stat: true }),
@@ -133,9 +128,9 @@ withDaemon.test("names of any bytes and length come back from GNU tar as they we
 withDaemon.test("a tree hundreds of directories deep is packed", async ({ daemon, scratch }) => {
   const script = `cd ${scratch.path} && mkdir t && cd t && i=0 && while [ $i -lt 300 ]; do ` +
     `mkdir a${"x".repeat(20)} b && echo $i > f && cd a* && i=$((i+1)); done`;
-  await run("bash", "-c", script);
+  output("bash", "-c", script);
   const members = listTar(await (await getTar(daemon, scratch.join("t"))).bytes());
   strictEqual(members.length, 1 + 3 * 300);
   strictEqual(members.filter(({ name }) => name.endsWith("/f")).length, 299);
-  await run("rm", "-rf", scratch.join("t"));
+  output("rm", "-rf", scratch.join("t"));
 });

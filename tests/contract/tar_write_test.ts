@@ -1,9 +1,10 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { output } from "../support/command.ts";
 import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { extracted, fileUrl, pieces, putTar } from "../support/files_client.ts";
-import { request } from "../support/raw_http.ts";
+import { sized } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { concat } from "../support/bytes.ts";
 import { archive, extended, member, type MemberSpec } from "../support/tar_archive.ts";
@@ -232,18 +233,17 @@ withDaemon.test("long names, odd bytes and names of 4,096 bytes are extracted", 
   strictEqual(Deno.readLinkSync(`${root}/far`), "t".repeat(300));
   const listed = treeOf(root);
   strictEqual(listed.some((line) => line.startsWith("\xff\xfe\n\r 5 ")), true);
-  const bottom = new Deno.Command("find", { args: [far, "-name", "y".repeat(16), "-size", "4c"] });
-  strictEqual((await bottom.output()).stdout.length, `${far}/${deep}\n`.length);
-  await new Deno.Command("rm", { args: ["-rf", far] }).output();
+  const bottom = output("find", far, "-name", "y".repeat(16), "-size", "4c");
+  strictEqual(bottom.length, `${far}/${deep}`.length);
+  output("rm", "-rf", far);
 });
 
 withDaemonAsRoot.test("a client that vanishes leaves nothing, not even the root's parents", async ({ daemon, scratch }) => {
   const fds = daemon.fdCount();
   const connection = await daemon.connect();
-  await connection.send(request("PUT", fileUrl("tar", scratch.join("a/root")), [
-    daemon.authorization,
-    ["Content-Length", "4000000"],
-  ]));
+  await connection.send(
+    daemon.request("PUT", fileUrl("tar", scratch.join("a/root")), [sized(4000000)]),
+  );
   await connection.send(archive([{ name: "f", content: "x".repeat(1_000_000) }]));
   connection[Symbol.dispose]();
   await eventually("the spool closed", () => daemon.fdCount() <= fds);

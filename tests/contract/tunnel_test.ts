@@ -114,14 +114,6 @@ withDaemon.test("upgrade headers count in any case and in lists", async ({ daemo
   match(await answer(daemon, `?port=${guest.port}`, headers), /^HTTP\/1\.1 101 /);
 });
 
-Deno.test("the token comes before the query, and the token's installation before the token", async () => {
-  await using daemon = await Daemon.start();
-  match(await answer(daemon, "?port=x"), /^HTTP\/1\.1 503 /);
-  await daemon.bootstrap();
-  match(await answer(daemon, "?port=x", { Authorization: "Bearer other" }), /^HTTP\/1\.1 401 /);
-  match(await answer(daemon, "?port=x"), /^HTTP\/1\.1 400 /);
-});
-
 withDaemon.test("what stands in the way after the upgrade is said with a close code and a reason", async ({ daemon }) => {
   using closed = await closedPort();
   const cases: [query: string, code: number, reason: RegExp][] = [

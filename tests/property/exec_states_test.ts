@@ -25,38 +25,19 @@ type Step =
 
 type Stepped = Step & { readonly slot: number };
 
-const slot = fc.nat({ max: SLOTS - 1 });
-const step = (what: fc.Arbitrary<Step>): fc.Arbitrary<Stepped> =>
-  fc.tuple(what, slot).map(([step, slot]) => ({ ...step, slot }));
-
-const stepArbitrary: fc.Arbitrary<Stepped> = fc.oneof(
-  { weight: 4, arbitrary: step(fc.boolean().map((plain) => ({ what: "start", stdin: !plain }))) },
-  {
-    weight: 4,
-    arbitrary: step(
-      fc.stringMatching(/^[a-r]{1,40}$/).map((text) => ({ what: "write", text })),
-    ),
-  },
-  { weight: 1, arbitrary: step(fc.nat({ max: 255 }).map((code) => ({ what: "exit", code }))) },
-  {
-    weight: 1,
-    arbitrary: step(fc.constantFrom(9, 11, 15).map((signal) => ({ what: "crash", signal }))),
-  },
-  {
-    weight: 3,
-    arbitrary: step(
-      fc.tuple(fc.constantFrom("attach" as const, "vanish" as const), fc.nat({ max: 60 }))
-        .map(([what, offset]) => ({ what, offset })),
-    ),
-  },
-  {
-    weight: 8,
-    arbitrary: step(
-      fc.constantFrom("fail", "poll", "poll", "ack", "ack", "kill", "eof", "flood")
-        .map((what) => ({ what }) as Step),
-    ),
-  },
-);
+const simple = ["fail", "poll", "poll", "ack", "ack", "kill", "eof", "flood"] as const;
+const kinds: readonly (readonly [weight: number, step: fc.Arbitrary<Step>])[] = [
+  [4, fc.boolean().map((plain) => ({ what: "start", stdin: !plain }))],
+  [4, fc.stringMatching(/^[a-r]{1,40}$/).map((text) => ({ what: "write", text }))],
+  [1, fc.nat({ max: 255 }).map((code) => ({ what: "exit", code }))],
+  [1, fc.constantFrom(9, 11, 15).map((signal) => ({ what: "crash", signal }))],
+  [3, fc.record({ what: fc.constantFrom("attach", "vanish"), offset: fc.nat({ max: 60 }) })],
+  [8, fc.constantFrom(...simple).map((what) => ({ what }))],
+];
+const stepArbitrary: fc.Arbitrary<Stepped> = fc.tuple(
+  fc.oneof(...kinds.map(([weight, arbitrary]) => ({ weight, arbitrary }))),
+  fc.nat({ max: SLOTS - 1 }),
+).map(([step, slot]) => ({ ...step, slot }));
 
 /** What the protocol says of one id. */
 interface Model {
@@ -66,6 +47,8 @@ interface Model {
   code: number | null;
   signal: number | null;
 }
+
+type Fate = readonly [code: number | null, signal: number | null];
 
 /** A stream that is being read: what it has to say is known when the command has ended. */
 interface Watcher {
@@ -103,11 +86,8 @@ class Life {
       case "fail": {
         if (model.phase !== "none") return;
         const body = { exec_id: id, command: ["/no/such/program"] };
-        return void await refused(
-          await this.#daemon.post("/v1/exec/start", body),
-          500,
-          "spawn_failed",
-        );
+        const answer = await this.#daemon.post("/v1/exec/start", body);
+        return void await refused(answer, 500, "spawn_failed");
       }
       case "poll":
         return await this.#poll(model, id);
@@ -142,20 +122,14 @@ class Life {
       await this.#poll(model, id);
     }
     for (const { model, offset, late, rest } of this.#watchers) {
-      const { exit, gaps, text } = await rest.then((seen) => ({
-        exit: seen.exit,
-        gaps: seen.gaps,
-        text: seen.text(),
-      }));
+      const seen = await rest;
+      const { exit, gaps } = seen;
       const { output, code, signal } = model;
       const total = BigInt(output.length);
       deepStrictEqual([exit.exit_code, exit.signal, exit.offset], [code, signal, total]);
-      strictEqual(text, late ? "" : output.slice(offset));
+      strictEqual(seen.text(), late ? "" : output.slice(offset));
       const gone = late && offset < output.length;
-      deepStrictEqual(
-        gaps,
-        gone ? [{ event: "gap", from: BigInt(offset), to: total }] : [],
-      );
+      deepStrictEqual(gaps, gone ? [{ event: "gap", from: BigInt(offset), to: total }] : []);
     }
   }
 
@@ -219,8 +193,7 @@ class Life {
     model: Model,
     id: string,
     line: string | null,
-    code: number | null,
-    signal: number | null,
+    ...[code, signal]: Fate
   ): Promise<void> {
     const slug = refusalOf(model);
     const answer = line === null
@@ -252,12 +225,7 @@ class Life {
     this.#watchers.push({ model, offset, late, rest });
   }
 
-  async #ended(
-    model: Model,
-    id: string,
-    code: number | null,
-    signal: number | null,
-  ): Promise<void> {
+  async #ended(model: Model, id: string, ...[code, signal]: Fate): Promise<void> {
     await this.#daemon.follow(id);
     Object.assign(model, { phase: "exited", code, signal });
     if (model.stdin === "open") model.stdin = "closed";

@@ -86,9 +86,6 @@ function checkEvents(
   }
 }
 
-const totalOf = (chunks: readonly Chunk[]): number =>
-  chunks.reduce((sum, { size }) => sum + size, 0);
-
 Deno.test("readers that come, stall and leave at any time see one stream, and gaps only for what is gone", async () => {
   const env = { GUESTD_STREAM_REPLAY_BYTES: String(WINDOW) };
   await using daemon = await Daemon.bootstrapped({ env });
@@ -98,7 +95,7 @@ Deno.test("readers that come, stall and leave at any time see one stream, and ga
       fc.array(reader, { maxLength: 5, size: "max" }),
       async (chunks, readers) => {
         const id = await daemon.exec(scriptOf(chunks), { stdin: true });
-        const total = totalOf(chunks);
+        const total = chunks.reduce((sum, { size }) => sum + size, 0);
         const whole = (await daemon.stream(id)).rest();
         whole.catch(() => {});
         const reads: { readonly asked: number; readonly rest: Promise<ExecEvent[]> }[] = [];

@@ -48,22 +48,6 @@ Deno.test("what is written within the linger belongs to the output", async () =>
   deepStrictEqual([stdout, writers_may_be_alive], ["early\nlate\n", false]);
 });
 
-withOptions({ env: { GUESTD_OUTPUT_LINGER_SECS: "0" } }).test(
-  "after the linger a backgrounded server writes on and never gets SIGPIPE",
-  async ({ daemon, scratch }) => {
-    // More than any pipe holds, then a sign of life in a file.
-    const script = "exec 3<&0; (head -c1 <&3 >/dev/null; head -c 3000000 /dev/zero && " +
-      `echo survived >${scratch.join("sign")}; exec sleep infinity) & echo $!`;
-    const id = await daemon.exec(script, { stdin: true });
-    const { stdout, writers_may_be_alive } = await daemon.outcome(id);
-    strictEqual(writers_may_be_alive, true);
-    await daemon.ack(id);
-    await daemon.stdin(id, "x");
-    await eventually("the sign", () => scratch.has("sign"));
-    strictEqual(isLive(Number(stdout)), true);
-  },
-);
-
 Deno.test("what is written after the outcome was published changes nothing of it", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "0" } });
   const script = "exec 3<&0; (head -c1 <&3 >/dev/null; echo late) & echo early";

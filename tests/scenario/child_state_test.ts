@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { output } from "../support/command.ts";
 import { asRoot } from "../support/as_root.ts";
 import { Daemon } from "../support/daemon.ts";
 import { withDaemon } from "../support/with_daemon.ts";
@@ -41,8 +42,7 @@ Deno.test("a child's umask, niceness and dumpability are the daemon's own start'
   });
   const id = await daemon.exec("umask; nice; cat /proc/self/oom_score_adj >/dev/null; echo fine");
   // The tests may run under nice themselves.
-  const own = await new Deno.Command("nice").output();
-  const niceness = Number(new TextDecoder().decode(own.stdout)) + 3;
+  const niceness = Number(output("nice")) + 3;
   strictEqual((await daemon.outcome(id)).stdout, `0027\n${niceness}\nfine\n`);
 });
 

@@ -1,11 +1,9 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { refused } from "../support/answers.ts";
-import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { flood } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { childFdCount, isLive, processStat } from "../support/proc.ts";
-import { request } from "../support/raw_http.ts";
+import { isLive, processStat } from "../support/proc.ts";
 import { SseStream } from "../support/sse.ts";
 import { withOptions } from "../support/with_daemon.ts";
 
@@ -51,8 +49,7 @@ Deno.test("an open stream of an exec outlives its collection and gets everything
   await using daemon = await Daemon.bootstrapped({ env });
   const id = await daemon.exec(`${flood(size)}; exit 7`);
   await eventually("its end", async () => !(await daemon.health()).busy);
-  using connection = await daemon.connect();
-  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
+  using connection = await daemon.connect(daemon.request("GET", execPath(id, "stream")));
   const head = await connection.head();
   await daemon.ack(id);
   await collected(daemon, id);
@@ -72,17 +69,4 @@ withShort.test("what a collected command left behind runs on, its leader is reap
   await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
   strictEqual(isLive(Number(stdout)), true);
   Deno.kill(Number(stdout), "SIGKILL");
-});
-
-asRoot.test("a hundred acked execs are all collected, and their descriptors are back", async () => {
-  await using daemon = await Daemon.bootstrapped(SHORT);
-  const before = childFdCount(daemon.pid);
-  const ids = await Promise.all(
-    Array.from({ length: 100 }, () => daemon.exec("head -c 100000 /dev/zero", { stdin: true })),
-  );
-  await Promise.all(ids.map((id) => daemon.follow(id)));
-  await Promise.all(ids.map((id) => daemon.ack(id)));
-  await eventually("all to be collected", async () => (await daemon.health()).execs === 0);
-  deepStrictEqual(await daemon.procs(), []);
-  await eventually("the descriptors", () => childFdCount(daemon.pid) <= before);
 });

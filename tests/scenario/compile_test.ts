@@ -1,6 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { VERSION } from "../../src/contract/version.ts";
-import { within } from "../support/await_event.ts";
+import { indexOf } from "../support/bytes.ts";
+import { command, type Ended, output } from "../support/command.ts";
 import { closedPort } from "../support/closed_port.ts";
 import { Daemon } from "../support/daemon.ts";
 import { readSource } from "../support/source_files.ts";
@@ -10,45 +11,23 @@ const ROOT = new URL("../../", import.meta.url).pathname;
 /** The longest that a compile may take here, in milliseconds. */
 const COMPILE_MS = 60_000;
 
-async function command(
-  program: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-  cwd: string = Deno.cwd(),
-): Promise<{ code: number; said: string }> {
-  const child = new Deno.Command(program, {
-    args: [...args],
-    env,
-    cwd,
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
-  try {
-    const { code, stderr } = await within(`the end of ${program}`, child.output(), COMPILE_MS);
-    return { code, said: new TextDecoder().decode(stderr) };
-  } catch (error) {
-    child.kill("SIGTERM");
-    throw error;
-  }
-}
-
 const ARCH = Deno.build.arch === "x86_64" ? "amd64" : "arm64";
 
 /** Runs `build.sh compile` for this machine into `file`. */
 async function compile(
   file: string,
   env: Readonly<Record<string, string>>,
-  cwd?: string,
-): Promise<{ code: number; said: string }> {
-  return await command(`${ROOT}build.sh`, ["compile", ARCH, file], env, cwd);
+  cwd: string = Deno.cwd(),
+): Promise<Ended> {
+  const signal = AbortSignal.timeout(COMPILE_MS);
+  return await command(`${ROOT}build.sh`, ["compile", ARCH, file], { env, cwd, signal });
 }
 
 /** A compile that has nothing but a proxy at `port` to fetch its denort through. */
 async function compileThrough(
   port: number,
   env: Readonly<Record<string, string>> = {},
-): Promise<{ code: number; said: string }> {
+): Promise<Ended> {
   using scratch = new Scratch();
   const directory = scratch.path;
   const proxy = `http://127.0.0.1:${port}`;
@@ -71,28 +50,16 @@ function denortIsCached(): boolean {
 }
 
 /** A program with the version as its only answer: what a denort starts is beyond it. */
-async function makeStandIn(directory: string, answer: string): Promise<string> {
-  const source = `${directory}/stand_in.c`;
-  const program = `${directory}/stand_in`;
-  await Deno.writeTextFile(source, `#include <stdio.h>\nint main(void) { puts("${answer}"); }\n`);
-  const { code, said } = await command("cc", ["-o", program, source]);
-  if (code !== 0) throw new Error(`Cannot make a stand-in for denort: ${said}`);
-  return program;
-}
-
-/** Where `part` begins in `whole`, or -1. */
-function indexOf(whole: Uint8Array, part: Uint8Array): number {
-  const first = part[0] ?? 0;
-  for (let at = whole.indexOf(first); at !== -1; at = whole.indexOf(first, at + 1)) {
-    if (part.every((byte, offset) => whole[at + offset] === byte)) return at;
-  }
-  return -1;
+function makeStandIn(scratch: Scratch, answer: string): string {
+  const main = `#include <stdio.h>\nint main(void) { puts("${answer}"); }\n`;
+  output("cc", "-o", scratch.join("stand_in"), scratch.file("stand_in.c", main));
+  return scratch.join("stand_in");
 }
 
 Deno.test("compile embeds the library and the launcher's permissions in one file", async () => {
   using scratch = new Scratch();
   const directory = scratch.path;
-  const denort = await makeStandIn(directory, VERSION);
+  const denort = makeStandIn(scratch, VERSION);
   const file = `${directory}/guestd`;
   const { code, said } = await compile(file, { DENORT_BIN: denort });
   strictEqual(code, 0, said);
@@ -119,7 +86,7 @@ Deno.test("compile embeds the library and the launcher's permissions in one file
 Deno.test("compile takes a DENORT_BIN that is seen from the caller's directory", async () => {
   using scratch = new Scratch();
   const directory = scratch.path;
-  await makeStandIn(directory, VERSION);
+  makeStandIn(scratch, VERSION);
   const { code, said } = await compile("guestd", { DENORT_BIN: "stand_in" }, directory);
   strictEqual(code, 0, said);
   ok((await Deno.stat(`${directory}/guestd`)).isFile);
@@ -129,7 +96,7 @@ Deno.test("compile refuses a DENORT_BIN that cannot be one, with a sentence and 
   using scratch = new Scratch();
   const directory = scratch.path;
   const file = `${directory}/guestd`;
-  const other = await makeStandIn(directory, "something else");
+  const other = makeStandIn(scratch, "something else");
   const program = await Deno.readFile(other);
   const spoiled = async (name: string, bytes: Uint8Array, mode = 0o755): Promise<string> => {
     await Deno.writeFile(`${directory}/${name}`, bytes, { mode });

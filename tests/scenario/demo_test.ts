@@ -34,11 +34,6 @@ class Demo implements AsyncDisposable {
     );
   }
 
-  /** Ends its whole group as `kill -9 %1` does. */
-  killGroup(): void {
-    Deno.kill(-this.process.pid, "SIGKILL");
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     try {
       this.process.kill("SIGINT");
@@ -87,6 +82,7 @@ Deno.test("the demo shows every step, serves, and leaves nothing behind when int
 Deno.test("a demo that is killed with its whole process group leaves no daemon behind", async () => {
   await using demo = new Demo();
   const port = await portOf(demo);
-  demo.killGroup();
+  // Its whole group, as `kill -9 %1` does.
+  Deno.kill(-demo.process.pid, "SIGKILL");
   await closed(port);
 });

@@ -49,10 +49,7 @@ Deno.test("a group is killed also when /proc cannot be read for want of descript
   // Its connection is there before the descriptors are gone.
   using kept = await daemon.connect();
   using _connections = await exhaust(daemon);
-  const answer = await kept.ask("POST", `/v1/exec/${id}/kill`, [[
-    "authorization",
-    `Bearer ${daemon.token}`,
-  ]]);
+  const answer = await kept.ask("POST", `/v1/exec/${id}/kill`, [daemon.authorization]);
   deepStrictEqual(JSON.parse(bodyText(answer)), { exec_id: id, killed: true });
   await eventually("the child is gone", () => !isLive(pid));
 });

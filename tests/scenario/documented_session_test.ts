@@ -3,6 +3,7 @@ import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { Scratch } from "../support/scratch.ts";
 import { readSource, sourceUrl } from "../support/source_files.ts";
+import { withStarted } from "../support/with_daemon.ts";
 
 /** Where the documents have their daemon and their files. */
 const DOCUMENTED = { daemon: "127.0.0.1:9000", directory: "/tmp/guestd-session" };
@@ -40,8 +41,7 @@ async function run(commands: readonly string[], daemon: Daemon, files: string): 
   return new TextDecoder().decode((await within("the session", child.output())).stdout);
 }
 
-Deno.test("the README's first session prints what it shows, and the guide goes on from there", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("the README's first session prints what it shows, and the guide goes on from there", async ({ daemon }) => {
   using files = new Scratch();
   const { commands, shown } = session();
   notStrictEqual(commands.length, 0);

@@ -1,6 +1,5 @@
 import { deepStrictEqual, rejects, strictEqual } from "node:assert/strict";
-import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
-import type { SseStream } from "../support/sse.ts";
+import { BLOCK } from "../support/child_scripts.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 withDaemon.test("a stream that loses its daemon ends without an exit, so nobody takes it for the command's end", async ({ daemon }) => {
@@ -9,19 +8,6 @@ withDaemon.test("a stream that loses its daemon ends without an exit, so nobody 
   await daemon.stop("SIGKILL");
   await rejects(stream.rest().then((rest) => rest.exit));
   for (const pid of pids) Deno.kill(pid, "SIGKILL");
-});
-
-withDaemon.test("every stream of one command ends with the same exit, exactly one, after all output", async ({ daemon }) => {
-  const id = await daemon.exec(`${ECHO_LINES}; exit 9`, { stdin: true });
-  const streams: SseStream[] = [];
-  for (let reader = 0; reader < 20; reader++) streams.push(await daemon.stream(id));
-  await daemon.stdin(id, "last\n", true);
-  const rests = await Promise.all(streams.map((stream) => stream.rest()));
-  for (const rest of rests) {
-    strictEqual(rest.text(), "ready\nlast\n");
-    strictEqual(rest.contiguous(), 11n);
-    deepStrictEqual([rest.exit.exit_code, rest.exit.offset], [9, 11n]);
-  }
 });
 
 withDaemon.test("the exit of a stream and the outcome of a poll tell the same, and a poll is never ahead of its output", async ({ daemon }) => {

@@ -16,7 +16,7 @@ function waitingInStatfs(pid: number): number {
 Deno.test("free space that cannot be measured is null in health, and no write is refused for it", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({
-    through: await faultyStatfs(scratch, "fails"),
+    through: faultyStatfs(scratch, "fails"),
     env: { GUESTD_DISK_RESERVE_BYTES: "9007199254740991" },
   });
   strictEqual((await daemon.health()).disk, null);
@@ -29,7 +29,7 @@ Deno.test("free space that cannot be measured is null in health, and no write is
 asRoot.test("a file system that hangs costs health a second and one thread, and nothing else", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({
-    through: await faultyStatfs(scratch, "hangs"),
+    through: faultyStatfs(scratch, "hangs"),
   });
   strictEqual((await daemon.health()).disk, null);
   const answers = await Promise.all(Array.from({ length: 20 }, () => daemon.health()));

@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { digest, noise } from "../support/bytes.ts";
 import { plain } from "../support/answers.ts";
 import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
@@ -11,27 +12,11 @@ import { withDaemon } from "../support/with_daemon.ts";
 const MIB = 1024 * 1024;
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
 
-async function hashOf(body: ReadableStream<Uint8Array> | Uint8Array<ArrayBuffer>): Promise<string> {
-  const bytes = body instanceof Uint8Array ? body : await new Response(body).bytes();
-  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
-}
-
-/** Bytes of which no two chunks are alike. */
-function noise(size: number): Uint8Array<ArrayBuffer> {
-  const words = new Uint32Array(Math.ceil(size / 4));
-  let state = 1;
-  for (let at = 0; at < words.length; at++) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    words[at] = state;
-  }
-  return new Uint8Array(words.buffer, 0, size);
-}
-
 withDaemon.test("every chunk of a long transfer arrives as it was, up and down", async ({ daemon, scratch }) => {
   const content = noise(48 * MIB + 12_345);
-  const wanted = await hashOf(content);
+  const wanted = await digest(content);
   await stored(daemon, scratch.join("f"), content);
-  strictEqual(await hashOf(Deno.readFileSync(scratch.join("f"))), wanted);
+  strictEqual(await digest(Deno.readFileSync(scratch.join("f"))), wanted);
   // Slowly at first, so that every buffer between the disk and the peer is full.
   const response = await getFile(daemon, scratch.join("f"));
   const reader = (response.body as ReadableStream<Uint8Array<ArrayBuffer>>).getReader();
@@ -39,7 +24,7 @@ withDaemon.test("every chunk of a long transfer arrives as it was, up and down",
   for (let next = await reader.read(); !next.done; next = await reader.read()) {
     if (received.push(next.value) === 1) await daemon.health();
   }
-  strictEqual(await hashOf(await new Blob(received).bytes()), wanted);
+  strictEqual(await digest(await new Blob(received).bytes()), wanted);
 });
 
 withDaemon.test("of uploads that race to one path each is whole, and one of them is there", async ({ daemon, scratch }) => {

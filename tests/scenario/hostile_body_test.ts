@@ -1,5 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import type { Health } from "../../src/contract/system.ts";
 import { asRoot } from "../support/as_root.ts";
+import { concat, latin1 } from "../support/bytes.ts";
 import { UNTIL_EOF } from "../support/child_scripts.ts";
 import { Daemon, execPath, HOOK_PREFIX } from "../support/daemon.ts";
 import { fileUrl } from "../support/files_client.ts";
@@ -7,10 +9,13 @@ import { Footprint } from "../support/footprint.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
 import {
   bodyText,
+  CHUNKED,
+  type Header,
   headerValues,
   type RawConnection,
   type RawResponse,
   request,
+  sized,
 } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withDaemonAsRoot } from "../support/with_daemon.ts";
@@ -18,11 +23,6 @@ import { withDaemonAsRoot } from "../support/with_daemon.ts";
 const START = "/v1/exec/start";
 const RUN = `${HOOK_PREFIX}/run`;
 const MIB = 1024 * 1024;
-const CHUNKED = ["Transfer-Encoding", "chunked"] as const;
-
-type Header = readonly [name: string, value: string];
-
-const authorization = (daemon: Daemon): Header => daemon.authorization;
 
 /** One request on a connection of its own. */
 async function ask(
@@ -31,18 +31,16 @@ async function ask(
   target: string,
   body: string | Uint8Array = "",
 ): Promise<RawResponse> {
-  using connection = await daemon.connect();
-  await connection.send(request(method, target, [authorization(daemon)], body));
+  using connection = await daemon.connect(daemon.request(method, target, [], body));
   return await connection.response();
 }
 
-async function hooksOf(daemon: Daemon): Promise<string[]> {
-  const { hooks } = JSON.parse(bodyText(await ask(daemon, "GET", "/v1/health")));
-  return hooks.map(({ hook }: { readonly hook: string }) => hook);
+async function healthOf(daemon: Daemon): Promise<Health> {
+  return JSON.parse(bodyText(await ask(daemon, "GET", "/v1/health")));
 }
 
-async function execsOf(daemon: Daemon): Promise<number> {
-  return JSON.parse(bodyText(await ask(daemon, "GET", "/v1/health"))).execs;
+async function hooksOf(daemon: Daemon): Promise<string[]> {
+  return (await healthOf(daemon)).hooks.map(({ hook }) => hook);
 }
 
 /** Sends the head alone and waits until a handler asks for the body. */
@@ -53,7 +51,7 @@ async function begun(
 ): Promise<RawConnection> {
   const connection = await daemon.connect();
   await connection.send(
-    request("POST", target, [authorization(daemon), framing, ["Expect", "100-continue"]]),
+    daemon.request("POST", target, [framing, ["Expect", "100-continue"]]),
   );
   match(new TextDecoder().decode(await connection.more()), /^HTTP\/1\.1 100 /);
   return connection;
@@ -78,12 +76,8 @@ withDaemonAsRoot.test("a bad chunk that arrives with its head: no answer, and no
       for (const chunks of Object.values(BAD_CHUNKS)) {
         // What does not come with the head is another matter.
         if (chunks.length > 1000) continue;
-        using connection = await daemon.connect();
-        const head = request("POST", target, [authorization(daemon), CHUNKED]);
-        const all = new Uint8Array(head.length + chunks.length);
-        all.set(head);
-        all.set(new TextEncoder().encode(chunks), head.length);
-        await connection.send(all);
+        const head = daemon.request("POST", target, [CHUNKED]);
+        using connection = await daemon.connect(concat([head, latin1(chunks)]));
         await connection.closedByPeer();
       }
     });
@@ -99,8 +93,7 @@ withDaemonAsRoot.test("a bad chunk that comes later: a hook is carried out, a bo
   for (const [what, chunks] of Object.entries(BAD_CHUNKS)) {
     await t.step(what, async () => {
       // A hook that needs no body answers before there is one.
-      using ready = await daemon.connect();
-      await ready.send(request("POST", `${HOOK_PREFIX}/ready`, [CHUNKED]));
+      using ready = await daemon.connect(request("POST", `${HOOK_PREFIX}/ready`, [CHUNKED]));
       strictEqual((await ready.response()).status, 200);
       await ready.send(chunks).catch(() => {});
       await ready.closedByPeer();
@@ -128,11 +121,11 @@ asRoot.test("an upload whose client says in mid-body that no more comes is 400, 
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped();
   for (const kind of ["file", "tar"] as const) {
-    for (const framing of [CHUNKED, ["Content-Length", "100000"]] as const) {
+    for (const framing of [CHUNKED, sized(100000)] as const) {
       using connection = await daemon.connect();
       const target = fileUrl(kind, scratch.join(kind));
       await connection.send(
-        request("PUT", target, [authorization(daemon), framing, ["Expect", "100-continue"]]),
+        daemon.request("PUT", target, [framing, ["Expect", "100-continue"]]),
       );
       // The handler asks for the body.
       await connection.more();
@@ -161,8 +154,7 @@ asRoot.test("a chunked body over the limit is refused as soon as it is, and leav
   ];
   for (const [method, target, bytes, status] of cases) {
     await t.step(`${method} ${target.replace(/\?.*/, "")}`, async () => {
-      using connection = await daemon.connect();
-      await connection.send(request(method, target, [authorization(daemon), CHUNKED]));
+      using connection = await daemon.connect(daemon.request(method, target, [CHUNKED]));
       const size = Math.min(MIB, bytes);
       for (let sent = 0; sent < bytes; sent += size) await chunk(connection, size);
       // Up to here it is within the limit; nothing says that more will not come.
@@ -187,18 +179,18 @@ withDaemonAsRoot.test("a body of 400 MiB that nobody reads is swallowed in flat 
   const before = await Footprint.of(daemon);
   const cases: readonly [target: string, headers: readonly Header[], status: number][] = [
     [START, [], 401],
-    ["/nowhere", [authorization(daemon)], 404],
+    ["/nowhere", [daemon.authorization], 404],
     ["/v1/health", [], 405],
     [`${HOOK_PREFIX}/resume`, [], 200],
     [RUN, [], 400],
-    [execPath("x", "kill"), [authorization(daemon)], 404],
+    [execPath("x", "kill"), [daemon.authorization], 404],
   ];
   const piece = new Uint8Array(4 * MIB);
   for (const [target, headers, status] of cases) {
     await t.step(`POST ${target}: ${status}`, async () => {
       forgetPeak(daemon.pid);
       using connection = await daemon.connect();
-      const length = ["Content-Length", String(400 * MIB)] as const;
+      const length = sized(400 * MIB);
       await connection.send(request("POST", target, [...headers, length]));
       // The answer does not wait for any of it.
       strictEqual((await connection.response()).status, status);
@@ -242,7 +234,7 @@ withDaemonAsRoot.test("JSON that is deep or wide is refused promptly, and its me
       await before.back();
     });
   }
-  strictEqual(await execsOf(daemon), 3);
+  strictEqual((await healthOf(daemon)).execs, 3);
   strictEqual((await daemon.poll(id)).phase, "running");
 });
 
@@ -273,5 +265,5 @@ withDaemonAsRoot.test("argument lists of 15 MiB are refused as the kernel refuse
       await before.back();
     });
   }
-  strictEqual(await execsOf(daemon), 1);
+  strictEqual((await healthOf(daemon)).execs, 1);
 });

@@ -104,16 +104,14 @@ withDaemonAsRoot.test("requests that are no HTTP are refused, and neither harm a
   }
   for (const [what, [bytes, status]] of Object.entries(SERVED)) {
     await t.step(`${what}: ${status}`, async () => {
-      using connection = await daemon.connect();
-      await connection.send(bytes);
+      using connection = await daemon.connect(bytes);
       const answer = await connection.response();
       strictEqual(answer.status, status);
       strictEqual(header(answer, "service-version"), daemon.document.daemon_version);
     });
   }
   await t.step("HTTP/2 without TLS is spoken, and a broken frame ends it", async () => {
-    using connection = await daemon.connect();
-    await connection.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    using connection = await daemon.connect("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
     await connection.send("\xff".repeat(100));
     match(new TextDecoder("latin1").decode(await connection.more()), /^\0/);
     while ((await connection.more()).length > 0);

@@ -4,36 +4,28 @@ import { ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon, execPath, HOOK_PREFIX } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
-import { bodyText, RawConnection, request } from "../support/raw_http.ts";
+import { bodyText, CHUNKED, RawConnection, request, sized } from "../support/raw_http.ts";
 import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
 const MIB = 1024 * 1024;
 
-type Header = readonly [name: string, value: string];
-
-const authorization = (daemon: Daemon): Header => daemon.authorization;
-
 function startOf(daemon: Daemon, index: number): Uint8Array {
   const body = JSON.stringify({ exec_id: `slow${index}`, command: ["echo", `${index}`] });
-  return request("POST", START, [authorization(daemon)], body);
+  return daemon.request("POST", START, [], body);
 }
 
 /** So many connections, closed without a word at the end of the block. */
-class Crowd implements Disposable {
-  readonly members: readonly RawConnection[];
-
-  private constructor(members: readonly RawConnection[]) {
-    this.members = members;
-  }
-
+class Crowd extends DisposableStack {
   static async gather(daemon: Daemon, count: number): Promise<Crowd> {
-    return new Crowd(await Promise.all(Array.from({ length: count }, () => daemon.connect())));
+    const crowd = new Crowd();
+    for (const member of await Promise.all(Array.from({ length: count }, () => daemon.connect()))) {
+      crowd.members.push(crowd.use(member));
+    }
+    return crowd;
   }
 
-  [Symbol.dispose](): void {
-    for (const member of this.members) member[Symbol.dispose]();
-  }
+  readonly members: RawConnection[] = [];
 }
 
 withDaemonAsRoot.test("a hundred senders of a byte at a time hold nobody up, and are served in the end", async ({ daemon }) => {
@@ -43,7 +35,7 @@ withDaemonAsRoot.test("a hundred senders of a byte at a time hold nobody up, and
     using crowd = await Crowd.gather(daemon, 100);
     const requests = crowd.members.map((_, index) => {
       const body = JSON.stringify({ data_b64: btoa(`${index}\n`) });
-      return request("POST", execPath(echo, "stdin"), [authorization(daemon)], body);
+      return daemon.request("POST", execPath(echo, "stdin"), [], body);
     });
     const longest = Math.max(...requests.map(({ length }) => length));
     let slowest = 0;
@@ -72,14 +64,14 @@ withDaemonAsRoot.test("a hundred senders of a byte at a time hold nobody up, and
 
 withDaemonAsRoot.test("six hundred clients that stop half-way cost their sockets alone, and nothing once they are gone", async ({ daemon }) => {
   const before = await Footprint.of(daemon);
-  const token = authorization(daemon);
-  const length = ["Content-Length", "1000000"] as const;
+  const token = daemon.authorization;
+  const length = sized(1000000);
   const halves: readonly Uint8Array[] = [
     new Uint8Array(),
     startOf(daemon, 0).subarray(0, 40),
     request("POST", START, [token, length]),
     request("POST", execPath("x", "stdin"), [token, length]),
-    request("POST", `${HOOK_PREFIX}/run`, [["Transfer-Encoding", "chunked"]]),
+    request("POST", `${HOOK_PREFIX}/run`, [CHUNKED]),
     request("GET", execPath("x", "stream"), [token]).subarray(0, -2),
   ];
   for (const finishes of [false, true]) {
@@ -98,11 +90,12 @@ withDaemonAsRoot.test("six hundred clients that stop half-way cost their sockets
     }
   }
   await before.back();
+  deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "error"), []);
 });
 
 withDaemonAsRoot.test("requests sent ahead on one connection are answered in order, refused ones too", async ({ daemon }) => {
   const before = await Footprint.of(daemon);
-  const token = [authorization(daemon)];
+  const token = [daemon.authorization];
   const targets: readonly (readonly [target: string, status: number])[] = [
     ["/v1/health", 200],
     ["/nowhere", 404],
@@ -143,7 +136,7 @@ withDaemonAsRoot.test("starts sent ahead by a client that reads no answer run on
     using witness = await daemon.connect();
     const last = JSON.stringify({ exec_id: `slow${count - 1}`, command: ["echo", "again"] });
     strictEqual(
-      (await witness.ask("POST", START, [authorization(daemon)], last)).status,
+      (await witness.ask("POST", START, [daemon.authorization], last)).status,
       200,
     );
   }
@@ -167,8 +160,7 @@ withDaemonAsRoot.test("readers that vanish in the middle of a large answer lose 
   forgetPeak(daemon.pid);
   for (let times = 0; times < 20; times++) {
     for (const target of targets) {
-      using connection = await daemon.connect();
-      await connection.send(request("GET", target, [authorization(daemon)]));
+      using connection = await daemon.connect(daemon.request("GET", target));
       strictEqual((await connection.head()).status, 200);
       ok((await connection.more()).length > 0);
     }
@@ -180,8 +172,7 @@ withDaemonAsRoot.test("readers that vanish in the middle of a large answer lose 
   deepStrictEqual([stdout?.length, stderr?.length], [size, size]);
   // An ack that is asked for and not read is one all the same: the client vanished after it was done.
   {
-    using connection = await daemon.connect();
-    await connection.send(request("POST", execPath(id, "ack"), [authorization(daemon)]));
+    using connection = await daemon.connect(daemon.request("POST", execPath(id, "ack")));
     strictEqual((await connection.head()).status, 200);
   }
   deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
@@ -199,7 +190,7 @@ asRoot.test("a stream that its reader has left keeps nothing of what was acked",
   for (const offset of [0, size]) {
     using connection = await daemon.connect();
     const target = `${execPath(id, "stream")}?offset=${offset}`;
-    await connection.send(request("GET", target, [authorization(daemon)]));
+    await connection.send(daemon.request("GET", target));
     strictEqual((await connection.head()).status, 200);
   }
   await daemon.stdin(id, "", true);

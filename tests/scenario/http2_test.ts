@@ -1,28 +1,14 @@
 import { strictEqual } from "node:assert/strict";
-import http2 from "node:http2";
 import { within } from "../support/await_event.ts";
 import { HOOK_PREFIX } from "../support/daemon.ts";
+import { Http2Client } from "../support/http2_client.ts";
 import { withDaemon } from "../support/with_daemon.ts";
-
-/** Status and version of one answer on an HTTP/2 connection that was opened by prior knowledge. */
-async function ask(
-  session: http2.ClientHttp2Session,
-  headers: Readonly<Record<string, string>>,
-): Promise<readonly [status: unknown, version: unknown]> {
-  const { promise, resolve, reject } = Promise.withResolvers<readonly [unknown, unknown]>();
-  const stream = session.request(headers);
-  stream.on("response", (head) => resolve([head[":status"], head["service-version"]]));
-  stream.on("error", reject);
-  stream.resume();
-  stream.end();
-  return await within(`an answer to ${headers[":path"]}`, promise);
-}
 
 withDaemon.test("HTTP/2 without TLS gets the same answers, and does not hold the end up", async ({ daemon }) => {
   const version = daemon.document.daemon_version;
-  const session = http2.connect(daemon.url);
+  using client = new Http2Client(daemon);
   const closed = Promise.withResolvers<void>();
-  session.on("close", () => closed.resolve());
+  client.session.on("close", () => closed.resolve());
   const authorization = `Bearer ${daemon.token}`;
   const cases: readonly (readonly [Record<string, string>, number])[] = [
     [{ ":path": "/v1/health" }, 200],
@@ -33,13 +19,13 @@ withDaemon.test("HTTP/2 without TLS gets the same answers, and does not hold the
     [{ ":path": `${HOOK_PREFIX}/ready`, ":method": "POST" }, 200],
   ];
   for (const [headers, status] of cases) {
-    const [got, seen] = await ask(session, headers);
-    strictEqual(got, status, headers[":path"]);
-    strictEqual(seen, version);
+    const { head } = await client.ask(headers);
+    strictEqual(head[":status"], status, headers[":path"]);
+    strictEqual(head["service-version"], version);
   }
   const before = performance.now();
   strictEqual(await daemon.stop(), 0);
   strictEqual(performance.now() - before < 3000, true);
-  session.destroy();
+  client[Symbol.dispose]();
   await within("the end of the connection", closed.promise);
 });

@@ -1,4 +1,6 @@
 import { deepStrictEqual, match, notStrictEqual, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
+import { output } from "../support/command.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { findInMemory } from "../support/memory.ts";
@@ -57,7 +59,7 @@ Deno.test("a repair that hangs keeps nobody away, counts as degraded, and the ne
   Deno.mkdirSync(root.join("dev"));
   // Who opens a fifo for writing waits for a reader.
   const fifo = root.join("dev/urandom");
-  await new Deno.Command("mkfifo", { args: [fifo] }).output();
+  output("mkfifo", fifo);
   await using daemon = await repairing(root);
   const hung = await daemon.health();
   deepStrictEqual([hung.identity_degraded, hung.identity_repaired], [true, false]);
@@ -77,26 +79,21 @@ Deno.test("a repair that hangs keeps nobody away, counts as degraded, and the ne
   await eventually("the outcome", async () => (await daemon.health()).identity_repaired);
 });
 
-Deno.test({
-  name: "token and seed reach the kernel's generator together, and nothing of them stays",
-  // Another process's memory is for root alone.
-  ignore: Deno.uid() !== 0,
-  fn: async () => {
-    using root = guestFiles();
-    await using daemon = await repairing(root);
-    Deno.mkdirSync(root.join("dev"));
-    const fifo = root.join("dev/urandom");
-    await new Deno.Command("mkfifo", { args: [fifo] }).output();
-    const pair = await bootstrapPair(daemon);
-    // Nobody else has the end of the one before the beginning of the other.
-    const token = new TextEncoder().encode(daemon.token).slice(-16);
-    const secret = new Uint8Array([...token, ...pair.seedBytes.slice(0, 16)]);
-    strictEqual(opening(daemon), 1);
-    strictEqual(findInMemory(daemon.pid, { secret }).secret.length, 1);
-    using _reader = await Deno.open(fifo, { read: true, write: true });
-    await eventually("the second repair's end", () => outcomes(daemon).length === 10);
-    deepStrictEqual(findInMemory(daemon.pid, { secret }).secret, []);
-  },
+asRoot.test("token and seed reach the kernel's generator together, and nothing of them stays", async () => {
+  using root = guestFiles();
+  await using daemon = await repairing(root);
+  Deno.mkdirSync(root.join("dev"));
+  const fifo = root.join("dev/urandom");
+  output("mkfifo", fifo);
+  const pair = await bootstrapPair(daemon);
+  // Nobody else has the end of the one before the beginning of the other.
+  const token = new TextEncoder().encode(daemon.token).slice(-16);
+  const secret = new Uint8Array([...token, ...pair.seedBytes.slice(0, 16)]);
+  strictEqual(opening(daemon), 1);
+  strictEqual(findInMemory(daemon.pid, { secret }).secret.length, 1);
+  using _reader = await Deno.open(fifo, { read: true, write: true });
+  await eventually("the second repair's end", () => outcomes(daemon).length === 10);
+  deepStrictEqual(findInMemory(daemon.pid, { secret }).secret, []);
 });
 
 Deno.test("the identity is made anew at the start, and again with the token", async () => {

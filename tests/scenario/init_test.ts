@@ -1,10 +1,10 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK } from "../support/child_scripts.ts";
 import { Daemon } from "../support/daemon.ts";
 import { childrenOf, isLive, processes, type ProcessStat, processStat } from "../support/proc.ts";
 
-const ROOT_ONLY = { ignore: Deno.uid() !== 0 };
 const AS_INIT = {
   through: ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"],
   env: { GUESTD_DRAIN_SECS: "0.2" },
@@ -17,7 +17,7 @@ function initOf(daemon: Daemon): ProcessStat {
   return init;
 }
 
-Deno.test({ name: "as PID 1 it runs commands, whose parent it is", ...ROOT_ONLY }, async () => {
+asRoot.test("as PID 1 it runs commands, whose parent it is", async () => {
   await using daemon = await Daemon.bootstrapped(AS_INIT);
   const id = await daemon.exec("echo $PPID; exit 3");
   const { stdout, exit_code } = await daemon.outcome(id);
@@ -25,10 +25,7 @@ Deno.test({ name: "as PID 1 it runs commands, whose parent it is", ...ROOT_ONLY 
   strictEqual(await endedBy(daemon, "hook"), true);
 });
 
-Deno.test({
-  name: "as PID 1 it reaps orphans of any session, and its own leaders only in time",
-  ...ROOT_ONLY,
-}, async () => {
+asRoot.test("as PID 1 it reaps orphans of any session, and its own leaders only in time", async () => {
   await using daemon = await Daemon.bootstrapped(AS_INIT);
   const init = initOf(daemon);
   const left = await daemon.exec("sleep infinity >/dev/null 2>&1 & exit 4");
@@ -46,10 +43,7 @@ Deno.test({
   strictEqual(await endedBy(daemon, "SIGTERM"), true);
 });
 
-Deno.test({
-  name: "as PID 1 it ends with power off: the kernel kills the namespace's init",
-  ...ROOT_ONLY,
-}, async () => {
+asRoot.test("as PID 1 it ends with power off: the kernel kills the namespace's init", async () => {
   await using daemon = await Daemon.bootstrapped(AS_INIT);
   const init = initOf(daemon);
   await using stream = await daemon.ready(BLOCK);

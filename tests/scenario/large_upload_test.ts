@@ -1,11 +1,12 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import http2 from "node:http2";
 import { asRoot } from "../support/as_root.ts";
-import { eventually, within } from "../support/await_event.ts";
+import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, stored } from "../support/files_client.ts";
 import { latin1 } from "../support/bytes.ts";
-import { header, type RawConnection, request } from "../support/raw_http.ts";
+import { peakBytes } from "../support/proc.ts";
+import { CHUNKED, header, type RawConnection, sized } from "../support/raw_http.ts";
+import { Http2Client } from "../support/http2_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
@@ -25,18 +26,8 @@ async function begin(
   headers: readonly (readonly [string, string])[] = [],
   first = FIRST,
 ): Promise<void> {
-  await connection.send(request("PUT", fileUrl("file", path), [
-    daemon.authorization,
-    ["Content-Length", String(ALL)],
-    ...headers,
-  ]));
+  await connection.send(daemon.request("PUT", fileUrl("file", path), [sized(ALL), ...headers]));
   await connection.send(CONTENT.subarray(0, first));
-}
-
-/** The most memory that the daemon ever had, in MiB. */
-function peakMib(daemon: Daemon): number {
-  const status = Deno.readTextFileSync(`/proc/${daemon.pid}/status`);
-  return Math.round(Number(/VmHWM:\s*([0-9]+)/.exec(status)?.[1]) / 1024);
 }
 
 function same(path: string): void {
@@ -66,7 +57,7 @@ withDaemon.test("a chunked body is not collected in memory, whatever its connect
   const padded = start.padEnd(60_000);
   // A MiB in the pieces that many client libraries send.
   const chunks = latin1(`8000\r\n${"x".repeat(32 * 1024)}\r\n`.repeat(32));
-  const most = peakMib(daemon);
+  const most = peakBytes(daemon.pid);
   const before: [method: string, target: string, body: string | Uint8Array, kept: boolean][] = [
     ["PUT", target, CONTENT, false],
     ["POST", "/v1/exec/start", padded, false],
@@ -75,42 +66,37 @@ withDaemon.test("a chunked body is not collected in memory, whatever its connect
   for (const [method, path, body, kept] of before) {
     using first = await daemon.connect();
     await first.send(
-      request(method, path, [daemon.authorization, ["Content-Length", `${body.length}`]]),
+      daemon.request(method, path, [["Content-Length", `${body.length}`]]),
     );
     await first.send(body);
     const said = header(await first.response(method), "connection");
     strictEqual(said, kept ? undefined : "close");
     using another = await daemon.connect();
     const connection = said === "close" ? another : first;
-    const chunked = ["Transfer-Encoding", "chunked"] as const;
-    await connection.send(request("PUT", target, [daemon.authorization, chunked]));
+    const chunked = CHUNKED;
+    await connection.send(daemon.request("PUT", target, [chunked]));
     for (let sent = 0; sent < 64; sent++) await connection.send(chunks);
     await connection.send("0\r\n\r\n");
     strictEqual((await connection.response("PUT")).status, 204);
-    const more = peakMib(daemon) - most;
+    const more = (peakBytes(daemon.pid) - most) / MIB;
     ok(more < 32, `${more} MiB more behind ${body.length} bytes for ${path}`);
   }
 });
 
 withDaemon.test("a large body by HTTP/2 is whole", async ({ daemon, scratch }) => {
-  const session = http2.connect(daemon.url);
+  using client = new Http2Client(daemon);
   for (const expect of [{}, { expect: "100-continue" }]) {
-    const answered = Promise.withResolvers<unknown>();
-    const stream = session.request({
+    const { head } = await client.ask({
       ":path": fileUrl("file", scratch.join("framed")),
       ":method": "PUT",
       authorization: `Bearer ${daemon.token}`,
       "content-length": String(ALL),
       ...expect,
-    });
-    stream.on("response", (head) => answered.resolve(head[":status"]));
-    stream.on("error", answered.reject);
-    stream.end(CONTENT);
-    strictEqual(await within("an answer", answered.promise), 204);
+    }, CONTENT);
+    strictEqual(head[":status"], 204);
     same(scratch.join("framed"));
     Deno.removeSync(scratch.join("framed"));
   }
-  session.destroy();
 });
 
 withDaemonAsRoot.test("clients that stop in mid-body hold up nobody, and leave nothing when they are gone", async ({ daemon, scratch }) => {

@@ -1,6 +1,6 @@
 import { match, strictEqual } from "node:assert/strict";
 import { Daemon, HOOK_PREFIX } from "../support/daemon.ts";
-import { bodyText, request } from "../support/raw_http.ts";
+import { bodyText } from "../support/raw_http.ts";
 
 Deno.test("a start whose body arrives after the groups were ended starts nothing", async () => {
   await using daemon = await Daemon.bootstrapped({
@@ -11,12 +11,8 @@ Deno.test("a start whose body arrives after the groups were ended starts nothing
     "trap 'echo told' TERM; echo ready; while :; do sleep 60; done",
   );
   const body = JSON.stringify({ exec_id: "late", command: ["sleep", "4321"] });
-  const bytes = request("POST", "/v1/exec/start", [
-    ["authorization", `Bearer ${daemon.token}`],
-    ["content-type", "application/json"],
-  ], body);
-  using late = await daemon.connect();
-  await late.send(bytes.subarray(0, bytes.length - 10));
+  const bytes = daemon.request("POST", "/v1/exec/start", [], body);
+  using late = await daemon.connect(bytes.subarray(0, bytes.length - 10));
   strictEqual((await daemon.post(`${HOOK_PREFIX}/terminate`)).status, 200);
   await stream.untilOutput("told");
   await late.send(bytes.subarray(bytes.length - 10));

@@ -1,20 +1,7 @@
-import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
-import { Daemon } from "../support/daemon.ts";
-import { childrenOf, processStat } from "../support/proc.ts";
+import { childrenOf } from "../support/proc.ts";
 import { withDaemon } from "../support/with_daemon.ts";
-
-/** Starts a grandchild in a session of its own whose parent is gone; gives its pid. */
-async function daemonize(daemon: Daemon, body: string): Promise<number> {
-  const script = `(setsid sh -c '${body}' >/dev/null 2>&1 </dev/null & echo $!)`;
-  const { stdout } = await daemon.outcome(await daemon.exec(script));
-  const pid = Number(stdout);
-  await eventually("the daemon to adopt it", () => {
-    const stat = processStat(pid);
-    return stat === undefined || stat.ppid === daemon.pid;
-  });
-  return pid;
-}
 
 withDaemon.test("a hundred orphans that end at once are all reaped", async ({ daemon }) => {
   const script =
@@ -25,20 +12,6 @@ withDaemon.test("a hundred orphans that end at once are all reaped", async ({ da
   strictEqual(childrenOf(daemon.pid).length >= 100, true);
   await daemon.stdin(id, "", true);
   await eventually("all to be reaped", () => childrenOf(daemon.pid).length === 0);
-});
-
-withDaemon.test("reaping orphans leaves a kept leader alone", async ({ daemon }) => {
-  const id = await daemon.exec("sleep infinity >/dev/null 2>&1 & exit 3");
-  await daemon.outcome(id);
-  const { pgid, pids } = await daemon.group(id);
-  for (let times = 0; times < 10; times++) {
-    const pid = await daemonize(daemon, "exit 0");
-    await eventually("it to be reaped", () => processStat(pid) === undefined);
-  }
-  strictEqual(processStat(pgid ?? 0)?.state, "Z");
-  deepStrictEqual((await daemon.group(id)).pids, pids);
-  strictEqual((await daemon.kill(id)).killed, true);
-  await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
 });
 
 withDaemon.test("members of a group whose leader is gone are reaped by the daemon as they end", async ({ daemon }) => {

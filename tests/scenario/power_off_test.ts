@@ -1,4 +1,5 @@
 import { strictEqual } from "node:assert/strict";
+import { asRoot } from "../support/as_root.ts";
 import { text } from "../support/answers.ts";
 import { Daemon } from "../support/daemon.ts";
 
@@ -13,13 +14,9 @@ const CONTAINER = [
   "--inh-caps=-sys_boot",
 ];
 
-Deno.test({
-  name: "as PID 1 of a container, which cannot be powered off, the daemon exits with 0",
-  ignore: Deno.uid() !== 0,
-  fn: async () => {
-    await using daemon = await Daemon.start({ through: CONTAINER });
-    await text(await daemon.hook("terminate"));
-    strictEqual(await daemon.end(), 0);
-    await daemon.log.until("a warning", ({ msg }) => msg === "the guest was not powered off");
-  },
+asRoot.test("as PID 1 of a container, which cannot be powered off, the daemon exits with 0", async () => {
+  await using daemon = await Daemon.start({ through: CONTAINER });
+  await text(await daemon.hook("terminate"));
+  strictEqual(await daemon.end(), 0);
+  await daemon.log.until("a warning", ({ msg }) => msg === "the guest was not powered off");
 });

@@ -2,7 +2,7 @@ import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { BLOCK, ECHO_LINES, flood } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { type RawConnection, request } from "../support/raw_http.ts";
+import { type RawConnection } from "../support/raw_http.ts";
 import { withDaemon, withDaemonAsRoot, withOptions } from "../support/with_daemon.ts";
 
 const KEEPALIVE = { env: { GUESTD_SSE_KEEPALIVE_SECS: "0.2" } };
@@ -43,8 +43,7 @@ Deno.test("output that comes after many keepalives is seen at once", async () =>
 });
 
 async function attach(daemon: Daemon, id: string): Promise<RawConnection> {
-  const connection = await daemon.connect();
-  await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
+  const connection = await daemon.connect(daemon.request("GET", execPath(id, "stream")));
   return connection;
 }
 

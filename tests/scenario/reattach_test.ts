@@ -52,14 +52,6 @@ withDaemon.test("a client that stays attached gets everything that a fast writer
   strictEqual(whole.exit.truncated, true);
 });
 
-withDaemon.test("two streams of output reattached at every event stay in order, each on its own", async ({ daemon }) => {
-  const script = "seq 1 5000 & seq 5001 10000 >&2; wait";
-  const whole = await inPieces(daemon, await daemon.exec(script), 2);
-  strictEqual(whole.contiguous(), whole.exit.offset);
-  strictEqual(whole.text("stdout"), counted(5000));
-  strictEqual(whole.text("stderr"), counted(10000).slice(counted(5000).length));
-});
-
 withDaemon.test("the window that is replayed is exactly stream_replay_bytes, in one gap and the rest", async ({ daemon }) => {
   const id = await daemon.exec(`seq 1 300000; cat`, { stdin: true });
   const total = counted(300_000).length;

@@ -2,7 +2,6 @@ import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import type { StartResponse } from "../../src/contract/exec.ts";
 import { json, refused } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
-import { request } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
@@ -25,8 +24,7 @@ function marks(scratch: Scratch): number {
 withDaemon.test("a start whose answer was lost is retried and runs once, its output undisturbed", async ({ daemon, scratch }) => {
   const body = JSON.stringify(marking(scratch));
   {
-    using connection = await daemon.connect();
-    await connection.send(request("POST", START, [daemon.authorization], body));
+    using _connection = await daemon.connect(daemon.request("POST", START, [], body));
   }
   await eventually("the start", async () => (await daemon.health()).execs === 1);
   const { phase } = await json<StartResponse>(await daemon.post(START, body));
@@ -37,14 +35,15 @@ withDaemon.test("a start whose answer was lost is retried and runs once, its out
   strictEqual((await json<StartResponse>(await daemon.post(START, body))).phase, "exited");
   strictEqual(marks(scratch), 1);
   strictEqual((await daemon.poll("once")).stdout, "kept");
+  const invalid = await daemon.post(START, { exec_id: "once", command: [] });
+  await refused(invalid, 400, "malformed_request");
 });
 
 withDaemon.test("a client that vanishes in mid-body has started nothing", async ({ daemon }) => {
   const body = JSON.stringify({ exec_id: "half", command: ["true"] });
-  const whole = request("POST", START, [daemon.authorization], body);
+  const whole = daemon.request("POST", START, [], body);
   for (const missing of [1, 10, body.length]) {
-    using connection = await daemon.connect();
-    await connection.send(whole.subarray(0, whole.length - missing));
+    using _connection = await daemon.connect(whole.subarray(0, whole.length - missing));
   }
   await daemon.log.until("the loss", ({ msg }) => msg.includes("ended early"));
   strictEqual((await daemon.health()).execs, 0);

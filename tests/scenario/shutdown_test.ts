@@ -3,7 +3,7 @@ import { eventually, within } from "../support/await_event.ts";
 import { BLOCK, IGNORE_TERM, ORPHANED_STUBBORN_GRANDCHILD } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { gone, isLive } from "../support/proc.ts";
-import { bodyText, headerValues, request } from "../support/raw_http.ts";
+import { bodyText, headerValues, request, sized } from "../support/raw_http.ts";
 import { withDaemon, withOptions } from "../support/with_daemon.ts";
 
 const QUICK = { env: { GUESTD_DRAIN_SECS: "0.2" } };
@@ -92,10 +92,7 @@ Deno.test("a request that never ends is drained for GUESTD_DRAIN_SECS at most", 
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0.5" } });
   using connection = await daemon.connect();
   await connection.send(
-    request("POST", "/v1/exec/start", [
-      daemon.authorization,
-      ["Content-Length", "100"],
-    ]),
+    daemon.request("POST", "/v1/exec/start", [sized(100)]),
   );
   await daemon.health();
   const before = performance.now();
@@ -114,10 +111,10 @@ Deno.test("a held poll and a held kill are answered with what is known when the 
   // Says when it is told to end, and does not.
   const script = "trap 'echo term' TERM; echo ready; while :; do sleep infinity & wait; done";
   await using stream = await daemon.ready(script);
-  await killing.send(request("POST", execPath(stream.id, "kill"), [daemon.authorization]));
+  await killing.send(daemon.request("POST", execPath(stream.id, "kill")));
   await stream.untilOutput("term\n");
   const young = await daemon.exec(BLOCK);
-  await polling.send(request("GET", execPath(young), [daemon.authorization]));
+  await polling.send(daemon.request("GET", execPath(young)));
   await daemon.health();
   daemon.signal("SIGTERM");
   deepStrictEqual(JSON.parse(bodyText(await killing.response())), {
@@ -137,7 +134,7 @@ Deno.test("a held poll is let go of before anything is ended: it says running", 
   using polling = await daemon.connect();
   const id = await daemon.exec(BLOCK);
   // In one piece: once the first is answered the second has been read.
-  const both = [request("GET", "/v1/health"), request("GET", execPath(id), [daemon.authorization])];
+  const both = [request("GET", "/v1/health"), daemon.request("GET", execPath(id))];
   await polling.send(new Uint8Array(await new Blob(both as BlobPart[]).arrayBuffer()));
   strictEqual((await polling.response()).status, 200);
   await daemon.health();

@@ -72,10 +72,6 @@ withDaemonAsRoot.test("a directory that is closed to the demoted user is spawn_f
   strictEqual((await daemon.outcome(id)).stdout, `${closed}\n`);
 });
 
-function keys(count: number): [string, string][] {
-  return Array.from({ length: count }, (_, index) => [`V${index}`, "x".repeat(40)]);
-}
-
 withDaemon.test("60,000 small arguments and a large environment arrive whole", async ({ daemon }) => {
   const numbers = Array.from({ length: 60_000 }, (_, index) => String(index));
   const id = await daemon.exec([
@@ -85,7 +81,7 @@ withDaemon.test("60,000 small arguments and a large environment arrive whole", a
     "sh",
     ...numbers,
   ], {
-    env: Object.fromEntries(keys(5000)),
+    env: Object.fromEntries(numbers.slice(0, 5000).map((name) => [`V${name}`, "x".repeat(40)])),
   });
   strictEqual((await daemon.outcome(id)).stdout, "60000 59999\n5000\n");
 });

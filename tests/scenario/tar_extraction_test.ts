@@ -1,4 +1,5 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { output } from "../support/command.ts";
 import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
@@ -7,17 +8,11 @@ import { Scratch } from "../support/scratch.ts";
 import { concat } from "../support/bytes.ts";
 import { archive, extended, type MemberSpec, record } from "../support/tar_archive.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { withDaemon, withNobody } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
 const mode = (path: string): string => ((Deno.statSync(path).mode ?? 0) & 0o7777).toString(8);
-
-function run(command: string, ...args: string[]): string {
-  const { success, stdout, stderr } = new Deno.Command(command, { args }).outputSync();
-  if (!success) throw new Error(`Cannot run ${command}: ${new TextDecoder().decode(stderr)}`);
-  return new TextDecoder().decode(stdout).trim();
-}
 
 /** Removes directories that lie in each other, from the top: each step takes the same time, however many there are. */
 const REMOVE_DEEP = `
@@ -46,7 +41,7 @@ withDaemon.test("names that meet through a symlink on disk are one name to the c
   Deno.symlinkSync("dir", `${root}/in`);
   Deno.symlinkSync("../../dir", `${root}/x/y/deep`);
   Deno.symlinkSync("in/../dir/.", `${root}/round`);
-  const before = run("find", root);
+  const before = output("find", root);
   const refused: [MemberSpec[], RegExp][] = [
     [[{ name: "in/f" }, { name: "dir/f/", type: "5" }], /dir\/f\/: it would replace a file/],
     [[{ name: "dir/f" }, { name: "round/f/g" }], /round\/f\/g: .* file dir\/f of the archive/],
@@ -61,7 +56,7 @@ withDaemon.test("names that meet through a symlink on disk are one name to the c
   for (const [members, why] of refused) {
     const body = archive([{ name: "first" }, ...members]);
     match(await plain(await putTar(daemon, root, body), 400), why);
-    strictEqual(run("find", root), before);
+    strictEqual(output("find", root), before);
   }
   await extracted(
     daemon,
@@ -80,7 +75,7 @@ withDaemon.test("a member is seen whole or not at all, also in place of another"
   // A directory that gives its group on: what is put into it is copied there.
   const root = scratch.join("root");
   Deno.mkdirSync(root);
-  run("chmod", "2777", root);
+  output("chmod", "2777", root);
   const size = 24 * MIB;
   for (const round of [1, 2]) {
     const sizes = new Set<number>();
@@ -167,8 +162,8 @@ Deno.test("a file that is written in place is looked at before its first byte: r
 withDaemon.test("a name of 40,000 directories and a file of a million pieces are extracted at once", async ({ daemon, scratch }) => {
   const deep = extended({ path: "a/".repeat(40_000) }, { name: "a", type: "5", mode: 0o755 });
   await extracted(daemon, scratch.join("deep"), archive([deep]));
-  ok(run("find", scratch.join("deep"), "-type", "d", "-printf", "x").length > 40_000);
-  run("python3", "-c", REMOVE_DEEP, scratch.join("deep"));
+  ok(output("find", scratch.join("deep"), "-type", "d", "-printf", "x").length > 40_000);
+  output("python3", "-c", REMOVE_DEEP, scratch.join("deep"));
   const count = 1_000_000;
   let map = `${count}\n`;
   for (let at = 0; at < count; at++) map += `${2 * at}\n1\n`;
@@ -188,8 +183,8 @@ withDaemon.test("a name of 40,000 directories and a file of a million pieces are
 
 withDaemon.test("a directory that was there keeps its sticky and set-group-id bits", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("t/d"), { recursive: true });
-  run("chmod", "1777", scratch.join("t"));
-  run("chmod", "2775", scratch.join("t/d"));
+  output("chmod", "1777", scratch.join("t"));
+  output("chmod", "2775", scratch.join("t/d"));
   const body = await (await getTar(daemon, scratch.join("t"))).bytes();
   await extracted(daemon, scratch.join("t"), body);
   deepStrictEqual([mode(scratch.join("t")), mode(scratch.join("t/d"))], ["1777", "2775"]);
@@ -197,13 +192,9 @@ withDaemon.test("a directory that was there keeps its sticky and set-group-id bi
   strictEqual(mode(scratch.join("t/d")), "2700");
 });
 
-Deno.test("a daemon that is not root extracts into what is not its own, and closes directories last", async () => {
-  if (Deno.uid() !== 0) return console.log("skipped: only root can become another user");
-  using scratch = new Scratch();
-  const through = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
-  await using daemon = await Daemon.bootstrapped({ through });
+withNobody.test("a daemon that is not root extracts into what is not its own, and closes directories last", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("theirs"));
-  run("chmod", "1777", scratch.join("theirs"));
+  output("chmod", "1777", scratch.join("theirs"));
   const body = archive([{ name: "./", type: "5" }, { name: "f", content: "x" }]);
   await extracted(daemon, scratch.join("theirs"), body);
   strictEqual(Deno.readTextFileSync(scratch.join("theirs/f")), "x");
@@ -217,7 +208,7 @@ Deno.test("a daemon that is not root extracts into what is not its own, and clos
   strictEqual(mode(scratch.join("own/a")), "600");
   strictEqual(Deno.statSync(scratch.join("own/a/b")).mtime?.getTime(), 1_000_000_000_000);
   Deno.chmodSync(scratch.join("own/a/b/f"), 0);
-  run("chmod", "0755", scratch.join("own/a"));
+  output("chmod", "0755", scratch.join("own/a"));
   match(await plain(await getTar(daemon, scratch.join("own")), 500), /a\/b\/f: EACCES/);
 });
 
@@ -238,11 +229,11 @@ withDaemon.test("times keep their fractions down and up", async ({ daemon, scrat
   Deno.mkdirSync(scratch.join("t/d"), { recursive: true });
   scratch.file("t/f", "x");
   Deno.symlinkSync("f", scratch.join("t/l"));
-  run("touch", "-hd", "@1234567890.123456789", scratch.join("t/f"), scratch.join("t/l"));
-  run("touch", "-d", "@-1.25", scratch.join("t/d"));
-  run("touch", "-d", "@1600000000", scratch.join("t"));
+  output("touch", "-hd", "@1234567890.123456789", scratch.join("t/f"), scratch.join("t/l"));
+  output("touch", "-d", "@-1.25", scratch.join("t/d"));
+  output("touch", "-d", "@1600000000", scratch.join("t"));
   const times = (root: string): string =>
-    run("find", root, "-printf", "%P %T@\n").split("\n").sort().join("\n");
+    output("find", root, "-printf", "%P %T@\n").split("\n").sort().join("\n");
   const wanted = times(scratch.join("t"));
   match(wanted, /f 1234567890\.1234567890/);
   const body = await (await getTar(daemon, scratch.join("t"))).bytes();
@@ -250,24 +241,13 @@ withDaemon.test("times keep their fractions down and up", async ({ daemon, scrat
   strictEqual(times(scratch.join("back")), wanted);
   Deno.writeFileSync(scratch.join("tar"), body);
   Deno.mkdirSync(scratch.join("theirs"));
-  run("tar", "-xf", scratch.join("tar"), "-C", scratch.join("theirs"));
+  output("tar", "-xf", scratch.join("tar"), "-C", scratch.join("theirs"));
   strictEqual(times(scratch.join("theirs")), wanted);
 });
 
-withDaemon.test("a global header alone is an empty archive, and one with lying records is refused", async ({ daemon, scratch }) => {
-  const global = (content: Uint8Array): MemberSpec => ({
-    name: "pax_global_header",
-    type: "g",
-    content,
-  });
-  const body = archive([global(record("comment", "0123456789"))]);
+withDaemon.test("a global header alone is an empty archive", async ({ daemon, scratch }) => {
+  const content = record("comment", "0123456789");
+  const body = archive([{ name: "pax_global_header", type: "g", content }]);
   await extracted(daemon, scratch.join("root"), body);
   deepStrictEqual(names(scratch.join("root")), []);
-  match(
-    await plain(
-      await putTar(daemon, scratch.join("r"), archive([global(record("path", "x"))])),
-      400,
-    ),
-    /global/,
-  );
 });

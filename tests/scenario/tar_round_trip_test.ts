@@ -1,8 +1,10 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
+import { output } from "../support/command.ts";
 import { text } from "../support/answers.ts";
 import { extracted, getTar, putTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { treeOf } from "../support/tree.ts";
+import { withDaemon } from "../support/with_daemon.ts";
 
 const PYTHON = `
 import sys, tarfile
@@ -14,7 +16,6 @@ else:
     with tarfile.open(archive) as found:
         found.extractall(tree, filter="fully_trusted") if sys.version_info >= (3, 12) else found.extractall(tree)
 `;
-import { withDaemon } from "../support/with_daemon.ts";
 
 /** A tree with everything that archives carry. */
 function furnish(scratch: Scratch, root: string): void {
@@ -28,12 +29,7 @@ line'; chmod 500 dir/closed; chmod 700 dir/empty
     truncate -s 3000000 sparse; printf tail >> sparse; printf mid | dd of=sparse bs=1 seek=1500000 conv=notrunc status=none
     head -c 300000 /dev/urandom > random; head -c 2500000 /dev/urandom > dir/large
     touch -d @1000000000 dir/file; touch -d @1 empty; touch -d @1234567890 dir/empty dir; touch -d @1234567891 .`;
-  Deno.mkdirSync(scratch.join(root));
-  const { success, stderr } = new Deno.Command("sh", {
-    args: ["-ec", script],
-    cwd: scratch.join(root),
-  }).outputSync();
-  if (!success) throw new Error(`Cannot furnish: ${new TextDecoder().decode(stderr)}`);
+  output("sh", "-ec", `mkdir ${scratch.join(root)}; cd ${scratch.join(root)}; ${script}`);
 }
 
 function has(command: string): boolean {
@@ -43,12 +39,6 @@ function has(command: string): boolean {
   } catch {
     return false;
   }
-}
-
-async function run(command: string, args: readonly string[]): Promise<string> {
-  const { success, stdout, stderr } = await new Deno.Command(command, { args: [...args] }).output();
-  if (!success) throw new Error(`Cannot run ${command}: ${new TextDecoder().decode(stderr)}`);
-  return new TextDecoder().decode(stdout) + new TextDecoder().decode(stderr);
 }
 
 /** Programs that write an archive of a tree: name, program, arguments. */
@@ -90,14 +80,14 @@ withDaemon.test("trees packed by other programs are extracted as they were", asy
       name,
       ignore: !has(program),
       fn: async () => {
-        await run(program, args);
+        output(program, ...args);
         const body = Deno.readFileSync(scratch.join("tar"));
         strictEqual(await text(await putTar(daemon, scratch.join("out"), body), 204), "");
         deepStrictEqual(treeOf(scratch.join("out"), { stat: true }), wanted);
         // A second time over what is there changes nothing.
         await extracted(daemon, scratch.join("out"), body);
         deepStrictEqual(treeOf(scratch.join("out"), { stat: true }), wanted);
-        await run("rm", ["-rf", scratch.join("out")]);
+        output("rm", "-rf", scratch.join("out"));
       },
     });
   }
@@ -105,7 +95,7 @@ withDaemon.test("trees packed by other programs are extracted as they were", asy
 
 withDaemon.test("what was sparse in the archive is sparse on disk", async ({ daemon, scratch }) => {
   furnish(scratch, "tree");
-  await run("tar", ["-cSf", scratch.join("tar"), "-C", scratch.join("tree"), "."]);
+  output("tar", "-cSf", scratch.join("tar"), "-C", scratch.join("tree"), ".");
   await extracted(daemon, scratch.join("out"), Deno.readFileSync(scratch.join("tar")));
   const { size, blocks } = Deno.statSync(scratch.join("out/sparse"));
   strictEqual(size, 3_000_004);
@@ -131,9 +121,9 @@ withDaemon.test("trees packed here are extracted by other programs as they were"
     await t.step({
       name,
       ignore: !has(program),
-      fn: async () => {
+      fn: () => {
         Deno.mkdirSync(scratch.join("out"));
-        await run(program, args);
+        output(program, ...args);
         // busybox gives directories no times.
         const stat = program !== "busybox";
         // bsdtar gives none to the root.
@@ -142,7 +132,7 @@ withDaemon.test("trees packed here are extracted by other programs as they were"
             program !== "bsdtar" || !line.startsWith(". ")
           );
         deepStrictEqual(lines("out"), lines("tree"));
-        await run("rm", ["-rf", scratch.join("out")]);
+        output("rm", "-rf", scratch.join("out"));
       },
     });
   }
@@ -150,5 +140,5 @@ withDaemon.test("trees packed here are extracted by other programs as they were"
   deepStrictEqual(treeOf(scratch.join("out"), { stat: true }), wanted);
   match(wanted[0] ?? "", /^\. 755 1234567891$/);
   deepStrictEqual(await (await getTar(daemon, scratch.join("out"))).bytes(), body);
-  match(await run("tar", ["-tvf", scratch.join("tar")]), /dir\/hard2 link to dir\/file|hard/);
+  match(output("tar", "-tvf", scratch.join("tar")), /dir\/hard2 link to dir\/file|hard/);
 });

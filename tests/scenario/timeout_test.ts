@@ -73,13 +73,3 @@ Deno.test("a kill during a timeout's escalation shares it", async () => {
   strictEqual((await daemon.kill(id)).killed, true);
   strictEqual((await daemon.outcome(id)).stdout, "ready\nterm\n");
 });
-
-withDaemon.test("a timeout counts while a client is stuck on the stream and while nobody looks", async ({ daemon }) => {
-  const ids = await Promise.all(
-    Array.from(
-      { length: 20 },
-      (_, index) => daemon.exec(BLOCK, { timeout_sec: 0.2 + index / 100 }),
-    ),
-  );
-  for (const id of ids) strictEqual((await daemon.follow(id)).exit.signal, 15);
-});

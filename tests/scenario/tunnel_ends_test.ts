@@ -4,17 +4,15 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { eventually, stalled, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
-import { SAMPLE_KEY, TunnelClient } from "../support/tunnel_client.ts";
+import { TunnelClient, UPGRADE } from "../support/tunnel_client.ts";
 import { withTunnel } from "../support/with_tunnel.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1 << 20;
 
-function upgradeRequest(daemon: Daemon, guest: Guest): string {
-  return `GET /v1/tcp?port=${guest.port} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\n` +
-    `Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: ${SAMPLE_KEY}\r\n` +
-    `Authorization: Bearer ${daemon.token}\r\n\r\n`;
+function upgradeRequest(daemon: Daemon, guest: Guest): Uint8Array {
+  return daemon.request("GET", `/v1/tcp?port=${guest.port}`, UPGRADE);
 }
 
 withDaemon.test("a guest that sends and closes at once is heard to its last byte", async ({ daemon }) => {

@@ -4,8 +4,7 @@ import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { House, NONE, OFFER, text } from "../support/tunnel_house.ts";
 
-Deno.test("a client that proves itself is relayed, under either prologue, with or without a payload", async () => {
-  await using house = await House.open();
+House.test("a client that proves itself is relayed, under either prologue, with or without a payload", async (house) => {
   for (const bound of [false, true]) {
     for (const payload of [NONE, OFFER, new Uint8Array([0]), new Uint8Array([0xfe])]) {
       using tunnel = await house.tunnel(payload, bound);
@@ -15,8 +14,7 @@ Deno.test("a client that proves itself is relayed, under either prologue, with o
   }
 });
 
-Deno.test("chunks are of 32768 bytes at most, and up to 65519 are taken", async () => {
-  await using house = await House.open();
+House.test("chunks are of 32768 bytes at most, and up to 65519 are taken", async (house) => {
   using tunnel = await house.tunnel();
   const { client, session, connection } = tunnel;
   const sizes = [65519, 1, 32768, 65519];
@@ -34,8 +32,7 @@ Deno.test("chunks are of 32768 bytes at most, and up to 65519 are taken", async 
   }
 });
 
-Deno.test("a message in fragments is one message", async () => {
-  await using house = await House.open();
+House.test("a message in fragments is one message", async (house) => {
   using tunnel = await house.tunnel();
   const { client, session, connection } = tunnel;
   const sealed = session.seal("in three parts");
@@ -48,8 +45,7 @@ Deno.test("a message in fragments is one message", async () => {
   strictEqual(await connection.text(14), "in three parts");
 });
 
-Deno.test("the confirmation and what follows it may come in one piece", async () => {
-  await using house = await House.open();
+House.test("the confirmation and what follows it may come in one piece", async (house) => {
   using client = await house.ask();
   const handshake = house.pair.handshake(portPrologue(house.guest.port));
   await client.say(handshake.first(OFFER));
@@ -63,8 +59,7 @@ Deno.test("the confirmation and what follows it may come in one piece", async ()
   strictEqual(await connection.text(7), "at once");
 });
 
-Deno.test("both ends say when they are done, and the guest sees the client's end as one", async () => {
-  await using house = await House.open();
+House.test("both ends say when they are done, and the guest sees the client's end as one", async (house) => {
   {
     using tunnel = await house.tunnel();
     const { client, session, connection } = tunnel;
@@ -91,36 +86,38 @@ Deno.test("both ends say when they are done, and the guest sees the client's end
   }
 });
 
-Deno.test("a client that leaves without its agreed end is cut short, and its guest reset", async (test) => {
-  await using house = await House.open();
-  const leave: Record<string, (client: TunnelClient) => Promise<unknown>> = {
-    "with a close frame": (client) => client.send(frame(FIN | OP.close, new Uint8Array([3, 232]))),
-    "without a word": (client) => Promise.resolve(client.socket.close()),
-  };
-  for (const [how, act] of Object.entries(leave)) {
-    for (const [payload, ending] of [[OFFER, "reset"], [NONE, "end"]] as const) {
-      await test.step(`${how}, ${ending}`, async () => {
-        using tunnel = await house.tunnel(payload);
-        const { client, session, connection } = tunnel;
-        await client.say(session.seal("half of i"));
-        strictEqual(await connection.text(9), "half of i");
-        await act(client);
-        strictEqual(await connection.ending(), ending);
-      });
+House.test(
+  "a client that leaves without its agreed end is cut short, and its guest reset",
+  async (house, test) => {
+    const leave: Record<string, (client: TunnelClient) => Promise<unknown>> = {
+      "with a close frame": (client) =>
+        client.send(frame(FIN | OP.close, new Uint8Array([3, 232]))),
+      "without a word": (client) => Promise.resolve(client.socket.close()),
+    };
+    for (const [how, act] of Object.entries(leave)) {
+      for (const [payload, ending] of [[OFFER, "reset"], [NONE, "end"]] as const) {
+        await test.step(`${how}, ${ending}`, async () => {
+          using tunnel = await house.tunnel(payload);
+          const { client, session, connection } = tunnel;
+          await client.say(session.seal("half of i"));
+          strictEqual(await connection.text(9), "half of i");
+          await act(client);
+          strictEqual(await connection.ending(), ending);
+        });
+      }
     }
-  }
-  await test.step("after its end it may leave as it likes", async () => {
-    using tunnel = await house.tunnel();
-    const { client, session, connection } = tunnel;
-    await client.say(session.seal(NONE));
-    strictEqual(await connection.ending(), "end");
-    client.socket.close();
-    await connection.send("into the void");
-  });
-});
+    await test.step("after its end it may leave as it likes", async () => {
+      using tunnel = await house.tunnel();
+      const { client, session, connection } = tunnel;
+      await client.say(session.seal(NONE));
+      strictEqual(await connection.ending(), "end");
+      client.socket.close();
+      await connection.send("into the void");
+    });
+  },
+);
 
-Deno.test("what a client sent before it answered the guest's end still reaches the guest, which is reset behind it", async () => {
-  await using house = await House.open();
+House.test("what a client sent before it answered the guest's end still reaches the guest, which is reset behind it", async (house) => {
   using tunnel = await house.tunnel();
   const { client, session, connection } = tunnel;
   await connection.socket.closeWrite();
@@ -140,56 +137,57 @@ Deno.test("what a client sent before it answered the guest's end still reaches t
   strictEqual(await connection.ending(), "reset");
 });
 
-Deno.test("a message that is not the client's ends the relay and resets the guest", async (test) => {
-  await using house = await House.open();
-  const broken: Record<string, (session: Session) => Uint8Array> = {
-    "a flipped bit": (session) => {
-      const sealed = session.seal("transfer 10");
-      sealed[9] = (sealed[9] ?? 0) ^ 0x10;
-      return frame(FIN | OP.binary, sealed);
-    },
-    "a dropped message": (session) => {
-      session.seal("never sent");
-      return frame(FIN | OP.binary, session.seal("the next"));
-    },
-    "a message sent twice": (session) => {
-      const sealed = frame(FIN | OP.binary, session.seal("once"));
-      return new Uint8Array([...sealed, ...sealed]);
-    },
-    "a truncated message": (session) =>
-      frame(FIN | OP.binary, session.seal("cut off").subarray(0, 20)),
-    "an empty frame": () => frame(FIN | OP.binary),
-    "plaintext": () => frame(FIN | OP.binary, "no ciphertext at all"),
-    "text": () => frame(FIN | OP.text, "no ciphertext at all"),
-    "a frame beyond what Noise allows": () => frame(FIN | OP.binary, new Uint8Array(65536)),
-    "a message after the end of stream": (session) =>
-      new Uint8Array([
-        ...frame(FIN | OP.binary, session.seal(NONE)),
-        ...frame(FIN | OP.binary, session.seal("too late")),
-      ]),
-  };
-  for (const [name, bytes] of Object.entries(broken)) {
-    await test.step(name, async () => {
-      using tunnel = await house.tunnel();
-      const { client, session, connection } = tunnel;
-      await tunnel.hello();
-      await client.send(bytes(session));
-      strictEqual((await client.closed()).code, 4500);
-      // What was authentic may be read before the reset; what was not may not.
-      await rejects(async () => {
-        for (;;) {
-          const buffer = new Uint8Array(100);
-          const count = await connection.socket.read(buffer);
-          if (count === null) return;
-          strictEqual(text(buffer.subarray(0, count)), "once");
-        }
-      }, Deno.errors.ConnectionReset);
-    });
-  }
-});
+House.test(
+  "a message that is not the client's ends the relay and resets the guest",
+  async (house, test) => {
+    const broken: Record<string, (session: Session) => Uint8Array> = {
+      "a flipped bit": (session) => {
+        const sealed = session.seal("transfer 10");
+        sealed[9] = (sealed[9] ?? 0) ^ 0x10;
+        return frame(FIN | OP.binary, sealed);
+      },
+      "a dropped message": (session) => {
+        session.seal("never sent");
+        return frame(FIN | OP.binary, session.seal("the next"));
+      },
+      "a message sent twice": (session) => {
+        const sealed = frame(FIN | OP.binary, session.seal("once"));
+        return new Uint8Array([...sealed, ...sealed]);
+      },
+      "a truncated message": (session) =>
+        frame(FIN | OP.binary, session.seal("cut off").subarray(0, 20)),
+      "an empty frame": () => frame(FIN | OP.binary),
+      "plaintext": () => frame(FIN | OP.binary, "no ciphertext at all"),
+      "text": () => frame(FIN | OP.text, "no ciphertext at all"),
+      "a frame beyond what Noise allows": () => frame(FIN | OP.binary, new Uint8Array(65536)),
+      "a message after the end of stream": (session) =>
+        new Uint8Array([
+          ...frame(FIN | OP.binary, session.seal(NONE)),
+          ...frame(FIN | OP.binary, session.seal("too late")),
+        ]),
+    };
+    for (const [name, bytes] of Object.entries(broken)) {
+      await test.step(name, async () => {
+        using tunnel = await house.tunnel();
+        const { client, session, connection } = tunnel;
+        await tunnel.hello();
+        await client.send(bytes(session));
+        strictEqual((await client.closed()).code, 4500);
+        // What was authentic may be read before the reset; what was not may not.
+        await rejects(async () => {
+          for (;;) {
+            const buffer = new Uint8Array(100);
+            const count = await connection.socket.read(buffer);
+            if (count === null) return;
+            strictEqual(text(buffer.subarray(0, count)), "once");
+          }
+        }, Deno.errors.ConnectionReset);
+      });
+    }
+  },
+);
 
-Deno.test("the keys of the first run hook stay, whatever a replay brings, and without identity=1 it still relays in plain", async () => {
-  await using house = await House.open();
+House.test("the keys of the first run hook stay, whatever a replay brings, and without identity=1 it still relays in plain", async (house) => {
   const { daemon } = house;
   const payload = JSON.stringify({
     agent_token: daemon.token,

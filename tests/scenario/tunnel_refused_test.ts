@@ -5,8 +5,7 @@ import { FIN, frame, OP } from "../support/frames.ts";
 import { closedBy, TunnelClient } from "../support/tunnel_client.ts";
 import { House, NONE, OFFER, PrivateTunnel } from "../support/tunnel_house.ts";
 
-Deno.test("what is no WebSocket frame proves nothing, and ends a relay", async () => {
-  await using house = await House.open();
+House.test("what is no WebSocket frame proves nothing, and ends a relay", async (house) => {
   const broken = frame(FIN | 3, "x");
   {
     using client = await house.ask();
@@ -30,70 +29,71 @@ Deno.test("what is no WebSocket frame proves nothing, and ends a relay", async (
   strictEqual(await connection.ending(), "reset");
 });
 
-Deno.test("what does not prove the client is refused with one and the same sentence, and nothing is dialled", async (test) => {
-  await using house = await House.open();
-  const { pair, guest } = house;
-  const first = (prologue: Uint8Array<ArrayBuffer> = NONE): Uint8Array<ArrayBuffer> =>
-    pair.handshake(prologue).first(OFFER);
-  const stranger = new Uint8Array(32).fill(5);
-  const flipped = first();
-  flipped[40] = (flipped[40] ?? 0) ^ 1;
-  const attempts: Record<string, Uint8Array[]> = {
-    "a stranger's key": [frame(FIN | OP.binary, pair.handshake(NONE, stranger).first(OFFER))],
-    "a truncated message": [frame(FIN | OP.binary, first().subarray(0, 47))],
-    "a message that is too long": [frame(FIN | OP.binary, new Uint8Array([...first(), 0]))],
-    "an empty message": [frame(FIN | OP.binary)],
-    "a message beyond what Noise allows": [frame(FIN | OP.binary, new Uint8Array(65536))],
-    "a flipped bit": [frame(FIN | OP.binary, flipped)],
-    "a text message": [frame(FIN | OP.text, "in words")],
-    "another port's prologue": [frame(FIN | OP.binary, first(portPrologue(guest.port ^ 1)))],
-    "a payload of two bytes": [
-      frame(FIN | OP.binary, pair.handshake().first(new Uint8Array([1, 1]))),
-    ],
-    "plain bytes": [frame(FIN | OP.binary, "GET / HTTP/1.1\r\n\r\n")],
-  };
-  const reasons = new Set<string>();
-  for (const [name, frames] of Object.entries(attempts)) {
-    await test.step(name, async () => {
-      using client = await house.ask();
-      await client.send(...frames);
-      const { code, reason } = await client.closed();
-      strictEqual(code, 4403);
-      reasons.add(reason);
-    });
-  }
-  const confirmations: Record<string, (session: Session) => Uint8Array> = {
-    "another confirmation": (session) =>
-      frame(FIN | OP.binary, session.seal("microvms-tunnel-reads")),
-    "an empty confirmation": (session) => frame(FIN | OP.binary, session.seal(NONE)),
-    "a confirmation in plain": () => frame(FIN | OP.binary, READY),
-    "a confirmation as text": () => frame(FIN | OP.text, READY),
-  };
-  for (const [name, confirm] of Object.entries(confirmations)) {
-    await test.step(name, async () => {
-      using client = await house.ask();
-      const handshake = pair.handshake(portPrologue(guest.port));
-      await client.say(handshake.first(OFFER));
-      const session = handshake.finish(await client.message());
-      await client.send(confirm(session));
-      const { code, reason } = await client.closed();
-      strictEqual(code, 4403);
-      reasons.add(reason);
-    });
-  }
-  strictEqual(reasons.size, 1);
-  strictEqual(guest.dials, 0);
-  // Nobody but the accepted ones ever came: the first to come is this one.
-  using tunnel = await house.tunnel();
-  await tunnel.hello();
-  strictEqual(guest.dials, 1);
-  for (const line of house.daemon.log.toString().split("\n")) {
-    ok(!line.includes(pair.seedBytes.toBase64()) && !line.includes(pair.secret.toHex()), line);
-  }
-});
+House.test(
+  "what does not prove the client is refused with one and the same sentence, and nothing is dialled",
+  async (house, test) => {
+    const { pair, guest } = house;
+    const first = (prologue: Uint8Array<ArrayBuffer> = NONE): Uint8Array<ArrayBuffer> =>
+      pair.handshake(prologue).first(OFFER);
+    const stranger = new Uint8Array(32).fill(5);
+    const flipped = first();
+    flipped[40] = (flipped[40] ?? 0) ^ 1;
+    const attempts: Record<string, Uint8Array[]> = {
+      "a stranger's key": [frame(FIN | OP.binary, pair.handshake(NONE, stranger).first(OFFER))],
+      "a truncated message": [frame(FIN | OP.binary, first().subarray(0, 47))],
+      "a message that is too long": [frame(FIN | OP.binary, new Uint8Array([...first(), 0]))],
+      "an empty message": [frame(FIN | OP.binary)],
+      "a message beyond what Noise allows": [frame(FIN | OP.binary, new Uint8Array(65536))],
+      "a flipped bit": [frame(FIN | OP.binary, flipped)],
+      "a text message": [frame(FIN | OP.text, "in words")],
+      "another port's prologue": [frame(FIN | OP.binary, first(portPrologue(guest.port ^ 1)))],
+      "a payload of two bytes": [
+        frame(FIN | OP.binary, pair.handshake().first(new Uint8Array([1, 1]))),
+      ],
+      "plain bytes": [frame(FIN | OP.binary, "GET / HTTP/1.1\r\n\r\n")],
+    };
+    const reasons = new Set<string>();
+    for (const [name, frames] of Object.entries(attempts)) {
+      await test.step(name, async () => {
+        using client = await house.ask();
+        await client.send(...frames);
+        const { code, reason } = await client.closed();
+        strictEqual(code, 4403);
+        reasons.add(reason);
+      });
+    }
+    const confirmations: Record<string, (session: Session) => Uint8Array> = {
+      "another confirmation": (session) =>
+        frame(FIN | OP.binary, session.seal("microvms-tunnel-reads")),
+      "an empty confirmation": (session) => frame(FIN | OP.binary, session.seal(NONE)),
+      "a confirmation in plain": () => frame(FIN | OP.binary, READY),
+      "a confirmation as text": () => frame(FIN | OP.text, READY),
+    };
+    for (const [name, confirm] of Object.entries(confirmations)) {
+      await test.step(name, async () => {
+        using client = await house.ask();
+        const handshake = pair.handshake(portPrologue(guest.port));
+        await client.say(handshake.first(OFFER));
+        const session = handshake.finish(await client.message());
+        await client.send(confirm(session));
+        const { code, reason } = await client.closed();
+        strictEqual(code, 4403);
+        reasons.add(reason);
+      });
+    }
+    strictEqual(reasons.size, 1);
+    strictEqual(guest.dials, 0);
+    // Nobody but the accepted ones ever came: the first to come is this one.
+    using tunnel = await house.tunnel();
+    await tunnel.hello();
+    strictEqual(guest.dials, 1);
+    for (const line of house.daemon.log.toString().split("\n")) {
+      ok(!line.includes(pair.seedBytes.toBase64()) && !line.includes(pair.secret.toHex()), line);
+    }
+  },
+);
 
-Deno.test("a replayed handshake proves nothing under either prologue: it is refused, and nothing is dialled", async () => {
-  await using house = await House.open();
+House.test("a replayed handshake proves nothing under either prologue: it is refused, and nothing is dialled", async (house) => {
   for (const prologue of [NONE, portPrologue(house.guest.port)]) {
     const handshake = house.pair.handshake(prologue);
     const recorded = handshake.first(OFFER);
@@ -140,8 +140,7 @@ Deno.test("a handshake replayed to another daemon with the same seed gets a dial
   strictEqual(await connection.ending(), "reset");
 });
 
-Deno.test("a client that says nothing, or stops half-way, is refused after five seconds", async () => {
-  await using house = await House.open();
+House.test("a client that says nothing, or stops half-way, is refused after five seconds", async (house) => {
   using silent = await house.ask();
   using halfway = await house.ask();
   using unconfirmed = await house.ask();

@@ -1,7 +1,7 @@
 /** A bare TCP connection, read at the test's own pace: what a proper client would not send, show or leave unread. */
 
 import { PATIENCE_MS, within } from "./await_event.ts";
-import { asLatin1, latin1 } from "./bytes.ts";
+import { asLatin1, indexOf, latin1 } from "./bytes.ts";
 
 /**
  * One end of a connection. Invariant: `#buffer` from `#start` to `#end` holds the bytes that arrived and nobody has
@@ -126,13 +126,4 @@ export class BareSocket implements Disposable {
       // Already closed.
     }
   }
-}
-
-function indexOf(bytes: Uint8Array, wanted: Uint8Array): number {
-  const [first = 0] = wanted;
-  let at = bytes.indexOf(first);
-  while (at !== -1 && !wanted.every((byte, index) => bytes[at + index] === byte)) {
-    at = bytes.indexOf(first, at + 1);
-  }
-  return at;
 }

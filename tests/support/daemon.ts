@@ -16,9 +16,9 @@ import { json, text } from "./answers.ts";
 import { PATIENCE_MS, within } from "./await_event.ts";
 import { ExecClient, type ExecOptions, execPath } from "./exec_client.ts";
 import { LogLines } from "./log_lines.ts";
-import { fdCount, residentBytes, threadCount } from "./proc.ts";
+import { fdCount, residentBytes, threadNames } from "./proc.ts";
 import { Published, type PublishedDocument } from "./published.ts";
-import { RawConnection } from "./raw_http.ts";
+import { RawConnection, request } from "./raw_http.ts";
 import { SseStream, type StreamRest } from "./sse.ts";
 
 export { type ExecOptions, execPath } from "./exec_client.ts";
@@ -115,6 +115,11 @@ export class Daemon extends ExecClient implements AsyncDisposable {
 
   get authorization(): readonly ["Authorization", string] {
     return ["Authorization", `Bearer ${this.token}`];
+  }
+
+  /** A request as it is on the wire, with the token. */
+  request(...[method, target, headers = [], body]: Parameters<typeof request>): Uint8Array {
+    return request(method, target, [this.authorization, ...headers], body);
   }
 
   /** Posts the run hook and keeps the token for later requests. */
@@ -215,8 +220,11 @@ export class Daemon extends ExecClient implements AsyncDisposable {
     return found;
   }
 
-  async connect(): Promise<RawConnection> {
-    return await RawConnection.open(this.#port);
+  /** A bare connection, over which these pieces were sent. */
+  async connect(...pieces: readonly (string | Uint8Array)[]): Promise<RawConnection> {
+    const connection = await RawConnection.open(this.#port);
+    await connection.send(...pieces);
+    return connection;
   }
 
   rss(): number {
@@ -228,7 +236,7 @@ export class Daemon extends ExecClient implements AsyncDisposable {
   }
 
   threadCount(): number {
-    return threadCount(this.pid);
+    return threadNames(this.pid).length;
   }
 
   /** Sends a signal; nothing happens where the process has ended. The exit code is then the test's to check. */

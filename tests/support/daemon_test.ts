@@ -2,9 +2,9 @@ import { deepStrictEqual, rejects, strictEqual } from "node:assert/strict";
 import * as scripts from "./child_scripts.ts";
 import { Daemon } from "./daemon.ts";
 import { gone, processes } from "./proc.ts";
+import { withStarted } from "../support/with_daemon.ts";
 
-Deno.test("the launcher becomes the daemon, so that it is one process with no shell left", async () => {
-  await using daemon = await Daemon.start();
+withStarted.test("the launcher becomes the daemon, so that it is one process with no shell left", ({ daemon }) => {
   const family = processes().filter(({ ppid, pid }) => ppid === daemon.pid || pid === daemon.pid);
   deepStrictEqual(family.map(({ pid }) => pid), [daemon.pid]);
 });

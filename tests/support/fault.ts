@@ -1,5 +1,6 @@
 /** A kernel that refuses or never answers a system call, for one daemon: a seccomp filter around its launcher. */
 
+import { output } from "./command.ts";
 import type { Scratch } from "./scratch.ts";
 
 /** What becomes of the call: it fails with EIO, or it waits for ever, as on a file system that hangs. */
@@ -39,17 +40,8 @@ int main(int argc, char **argv) {
 `;
 
 /** Makes the arguments that a daemon has to be started `through` for `statfs` to go wrong. */
-export async function faultyStatfs(scratch: Scratch, fault: Fault): Promise<string[]> {
+export function faultyStatfs(scratch: Scratch, fault: Fault): string[] {
   const program = scratch.join("fault");
-  const source = scratch.file("fault.c", SOURCE);
-  const { code, stderr } = await new Deno.Command("cc", {
-    args: ["-o", program, source],
-    stdin: "null",
-    stdout: "null",
-    stderr: "piped",
-  }).output();
-  if (code !== 0) {
-    throw new Error(`Cannot make the fault: ${new TextDecoder().decode(stderr)}`);
-  }
+  output("cc", "-o", program, scratch.file("fault.c", SOURCE));
   return [program, fault];
 }

@@ -85,7 +85,7 @@ export class Footprint {
 }
 
 /** Asks on a connection of its own, which is closed again. */
-async function healthy(daemon: Daemon): Promise<void> {
+export async function healthy(daemon: Daemon): Promise<void> {
   using connection = await daemon.connect();
   strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
 }

@@ -29,24 +29,6 @@ const HEIGHTS: ReadonlyMap<string, number> = new Map([
   ["contract", 0],
 ]);
 
-/** `src/http/routes/exec.ts` and `src/daemon.ts` lie in `http` and `daemon`. */
-export function placeOf(path: string): string {
-  return (path.split("/")[1] ?? "").replace(/\.ts$/, "");
-}
-
-/** A sentence for each import that points the wrong way, and for each place that has no height. */
-export function violations(edges: readonly Edge[]): string[] {
-  return edges.flatMap(({ from, to }) => {
-    const [upper, lower] = [placeOf(from), placeOf(to)];
-    const [height, depth] = [HEIGHTS.get(upper), HEIGHTS.get(lower)];
-    if (height === undefined || depth === undefined) {
-      return [`${from} imports ${to}: one of them lies in a place without a height`];
-    }
-    if (upper === lower || height > depth) return [];
-    return [`${from} imports ${to}: ${upper} must not know ${lower}`];
-  });
-}
-
 /** Height of each room of the core in native/src/. What has none is for all, and uses no room. */
 const CORE_HEIGHTS: ReadonlyMap<string, number> = new Map([
   ["exports", 5],
@@ -60,13 +42,22 @@ const CORE_HEIGHTS: ReadonlyMap<string, number> = new Map([
   ["process", 1],
 ]);
 
-/** A sentence for each import of the core that points the wrong way. */
-export function coreViolations(edges: readonly Edge[]): string[] {
-  const roomOf = (path: string): string => (path.split("/")[2] ?? "").replace(/\.rs$/, "");
+/** The rules of `src/` and of the core; a place without a height is an error in the one, and for all in the other. */
+const RULES = { src: { heights: HEIGHTS, depth: 1 }, native: { heights: CORE_HEIGHTS, depth: 2 } };
+
+/** A sentence for each import that points the wrong way, and for each place of `src/` that has no height. */
+export function violations(edges: readonly Edge[], of: keyof typeof RULES = "src"): string[] {
+  const { heights, depth } = RULES[of];
+  // `src/http/routes/exec.ts` and `src/daemon.ts` lie in `http` and `daemon`.
+  const placeOf = (path: string): string => (path.split("/")[depth] ?? "").replace(/\.\w+$/, "");
   return edges.flatMap(({ from, to }) => {
-    const [upper, lower] = [roomOf(from), roomOf(to)];
-    const [height, depth] = [upper, lower].map((room) => CORE_HEIGHTS.get(room) ?? 0);
-    if (upper === lower || depth === 0 || Number(height) > Number(depth)) return [];
+    const [upper, lower] = [placeOf(from), placeOf(to)];
+    const [above, below] = [heights.get(upper), heights.get(lower)];
+    if (of === "src" && (above === undefined || below === undefined)) {
+      return [`${from} imports ${to}: one of them lies in a place without a height`];
+    }
+    const common = of === "native" && below === undefined;
+    if (upper === lower || common || (above ?? 0) > (below ?? 0)) return [];
     return [`${from} imports ${to}: ${upper} must not know ${lower}`];
   });
 }

@@ -132,7 +132,3 @@ export function threadNames(pid: number): string[] {
   }
   return names;
 }
-
-export function threadCount(pid: number): number {
-  return [...Deno.readDirSync(`/proc/${pid}/task`)].length;
-}

@@ -59,27 +59,26 @@ export class Published {
 
   /** Gives the answer back; throws unless it is one that the document announces for this request. */
   async checked(method: string, target: string, response: Response): Promise<Response> {
-    const { document } = this;
-    const version = response.headers.get(document.version_header);
-    if (version !== document.daemon_version) {
-      this.#fail(method, target, `its version is ${version}`);
-    }
-    const type = response.headers.get("content-type") ?? "";
+    const fail = (what: string): never => {
+      throw new Error(`Cannot pass: ${method} ${target} was answered against the schema: ${what}`);
+    };
+    const { version_header, daemon_version } = this.document;
+    const version = response.headers.get(version_header);
+    if (version !== daemon_version) fail(`its version is ${version}`);
+    const type = response.headers.get("content-type");
     const isJson = type === "application/json";
-    if (!isJson && !type.startsWith("text/plain")) {
-      const row = this.#status(method, target, response, "");
-      if (row !== undefined) this.#type(row, method, target, response);
-      return response;
-    }
-    const bytes = await response.bytes();
+    const isRead = isJson || type?.startsWith("text/plain") === true;
+    const bytes = isRead ? await response.bytes() : undefined;
     const body: unknown = isJson ? JSON.parse(new TextDecoder().decode(bytes)) : undefined;
-    const row = this.#status(method, target, response, slugOf(response, body));
-    if (row !== undefined) this.#type(row, method, target, response);
-    const shape = response.ok ? row?.response?.schema : { $ref: "#/$defs/ErrorBody" };
-    if (isJson && shape !== undefined) {
-      const found = this.#definitions.violations(shape, body);
-      if (found !== "") this.#fail(method, target, found);
+    const slug = slugOf(response, body);
+    const row = this.#row(method, target, response.status, slug, fail);
+    if (row !== undefined && type !== typeOf(row, response.status, slug)) {
+      fail(`its type is ${type}`);
     }
+    const shape = response.ok ? row?.response?.schema : { $ref: "#/$defs/ErrorBody" };
+    const found = isJson && shape ? this.#definitions.violations(shape, body) : "";
+    if (found !== "") fail(found);
+    if (bytes === undefined) return response;
     const { status, headers } = response;
     const copy = new Response(bytes, { status, headers });
     return Object.defineProperty(copy, "url", { value: response.url });
@@ -95,45 +94,31 @@ export class Published {
     if (found !== "") throw new Error(`Cannot pass: ${found}: ${item.data}`);
   }
 
-  /** The row that answered; undefined for an answer that belongs to none. */
-  #status(
+  /** The row that answered, with this status and slug; undefined for an answer that belongs to none. */
+  #row(
     method: string,
     target: string,
-    response: Response,
+    status: number,
     slug: string,
+    fail: (what: string) => never,
   ): PublishedRow | undefined {
     const rows = this.rows(target);
     const row = rows.find((candidate) => candidate.method === method);
     if (row === undefined) {
       const expected = rows.length === 0 ? this.document.unmatched_path.code : 405;
-      if (response.status !== expected || slug !== "") {
-        this.#fail(method, target, `${response.status} is not ${expected}`);
-      }
-      return undefined;
-    }
-    const known = row.statuses.some(({ code, error }) =>
-      code === response.status && error === slug
-    );
-    if (!known) {
-      this.#fail(method, target, `${response.status} ${slug} is not among the route's statuses`);
+      if (status !== expected || slug !== "") fail(`${status} is not ${expected}`);
+    } else if (!row.statuses.some(({ code, error }) => code === status && error === slug)) {
+      fail(`${status} ${slug} is not among the route's statuses`);
     }
     return row;
   }
+}
 
-  /** A success has the published type, a refusal with a slug is JSON, any other prose. */
-  #type(row: PublishedRow, method: string, target: string, response: Response): void {
-    const slug = row.statuses.find(({ code }) => code === response.status)?.error ?? "";
-    // The document declares itself as bytes, as the protocol has it, and is served as JSON.
-    const published = row.path === "/v1/schema" ? "application/json" : row.response?.content_type;
-    const refusal = slug === "" ? "text/plain; charset=utf-8" : "application/json";
-    const wanted = response.status < 300 ? published ?? null : refusal;
-    const type = response.headers.get("content-type");
-    if (type !== wanted) this.#fail(method, target, `its type is ${type}, not ${wanted}`);
-  }
-
-  #fail(method: string, target: string, what: string): never {
-    throw new Error(`Cannot pass: ${method} ${target} was answered against the schema: ${what}`);
-  }
+/** A success has the published type, a refusal with a slug is JSON, any other prose. */
+function typeOf(row: PublishedRow, status: number, slug: string): string | null {
+  if (status >= 300) return slug === "" ? "text/plain; charset=utf-8" : "application/json";
+  // The document declares itself as bytes, as the protocol has it, and is served as JSON.
+  return row.path === "/v1/schema" ? "application/json" : row.response?.content_type ?? null;
 }
 
 function slugOf(response: Response, body: unknown): string {

@@ -9,7 +9,7 @@ import { concat, latin1 } from "./bytes.ts";
 /** Status line and headers, as they came. */
 export interface RawHead {
   readonly status: number;
-  readonly headers: readonly (readonly [name: string, value: string])[];
+  readonly headers: readonly Header[];
 }
 
 export interface RawResponse extends RawHead {
@@ -35,11 +35,18 @@ export function bodyText(response: RawResponse): string {
   return new TextDecoder().decode(response.body);
 }
 
+export type Header = readonly [name: string, value: string];
+
+/** How a body is framed: in chunks, or with its size. */
+export const CHUNKED: Header = ["Transfer-Encoding", "chunked"];
+/** See {@link CHUNKED}. */
+export const sized = (bytes: number): Header => ["Content-Length", String(bytes)];
+
 /** Builds a request: HTTP/1.1, `Host` and, with a body, `Content-Length` are added unless they are given. */
 export function request(
   method: string,
   target: string,
-  headers: readonly (readonly [string, string])[] = [],
+  headers: readonly Header[] = [],
   body: string | Uint8Array = new Uint8Array(),
 ): Uint8Array {
   const bytes = typeof body === "string" ? new TextEncoder().encode(body) : body;

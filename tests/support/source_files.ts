@@ -25,6 +25,15 @@ export function sourceUrl(path: string): URL {
   return new URL(path, ROOT);
 }
 
+export function exists(path: string | URL): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
 /** One import or re-export, as it is written. */
 export interface Import {
   readonly specifier: string;

@@ -4,12 +4,20 @@ import { BareSocket } from "./bare_socket.ts";
 import { concat } from "./bytes.ts";
 import type { Daemon } from "./daemon.ts";
 import { FIN, frame, OP } from "./frames.ts";
-import { request } from "./raw_http.ts";
+import { type Header, request } from "./raw_http.ts";
 
 /** The sample key of the RFC, and what it is answered with. */
 export const SAMPLE_KEY = "dGhlIHNhbXBsZSBub25jZQ==";
 /** See {@link SAMPLE_KEY}. */
 export const SAMPLE_ACCEPT = "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=";
+
+/** What asks for an upgrade to a WebSocket. */
+export const UPGRADE: readonly Header[] = [
+  ["Connection", "Upgrade"],
+  ["Upgrade", "websocket"],
+  ["Sec-WebSocket-Version", "13"],
+  ["Sec-WebSocket-Key", SAMPLE_KEY],
+];
 
 export interface Frame {
   readonly opcode: number;
@@ -32,11 +40,7 @@ export class TunnelClient extends BareSocket {
   ): Promise<TunnelClient> {
     const client = new TunnelClient(await BareSocket.dial(daemon.port));
     const all: Record<string, string> = {
-      "Host": "127.0.0.1",
-      "Connection": "Upgrade",
-      "Upgrade": "websocket",
-      "Sec-WebSocket-Version": "13",
-      "Sec-WebSocket-Key": SAMPLE_KEY,
+      ...Object.fromEntries(UPGRADE),
       ...(daemon.token === undefined ? {} : { "Authorization": `Bearer ${daemon.token}` }),
       ...headers,
     };

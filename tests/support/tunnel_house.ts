@@ -28,6 +28,14 @@ export class House implements AsyncDisposable {
     return new House(daemon, await bootstrapPair(daemon));
   }
 
+  /** A test that begins with one. */
+  static test(name: string, body: (house: House, t: Deno.TestContext) => Promise<void>): void {
+    Deno.test(name, async (t) => {
+      await using house = await House.open();
+      await body(house, t);
+    });
+  }
+
   /** An upgraded tunnel whose handshake has not begun. */
   ask(behind: Uint8Array = NONE): Promise<TunnelClient> {
     return TunnelClient.open(this.daemon, `?port=${this.guest.port}&identity=1`, behind);

@@ -17,7 +17,7 @@ export interface Given {
   readonly t: Deno.TestContext;
 }
 
-type Body = (given: Given) => Promise<void>;
+type Body = (given: Given) => Promise<void> | void;
 
 interface Tests {
   test(name: string, body: Body): void;
@@ -25,13 +25,13 @@ interface Tests {
 
 function tests(
   test: (name: string, fn: (t: Deno.TestContext) => Promise<void>) => void,
-  options: DaemonOptions,
+  start: () => Promise<Daemon>,
 ): Tests {
   return {
     test: (name, body) =>
       test(name, async (t) => {
         using made = new DisposableStack();
-        await using daemon = await Daemon.bootstrapped(options);
+        await using daemon = await start();
         let scratch: Scratch | undefined;
         await body({
           daemon,
@@ -46,11 +46,20 @@ function tests(
 
 /** Tests whose daemons are started with these options. */
 export function withOptions(options: DaemonOptions): Tests {
-  return tests(Deno.test, options);
+  return tests(Deno.test, () => Daemon.bootstrapped(options));
 }
 
 /** Tests whose daemons have their defaults. */
 export const withDaemon: Tests = withOptions({});
 
+/** Tests of {@link asRoot} whose daemons are nobody's. */
+export const withNobody: Tests = tests(asRoot.test, () => {
+  const through = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"];
+  return Daemon.bootstrapped({ through });
+});
+
 /** The same for tests of {@link asRoot}. */
-export const withDaemonAsRoot: Tests = tests(asRoot.test, {});
+export const withDaemonAsRoot: Tests = tests(asRoot.test, () => Daemon.bootstrapped());
+
+/** Tests whose daemons have no token yet. */
+export const withStarted: Tests = tests(Deno.test, () => Daemon.start());

@@ -1,5 +1,5 @@
 import { deepStrictEqual, notStrictEqual, ok } from "node:assert/strict";
-import { readSource, sourceFiles, sourceUrl } from "../support/source_files.ts";
+import { exists, readSource, sourceFiles, sourceUrl } from "../support/source_files.ts";
 
 const DOCUMENTS = ["README.md", "CONTRIBUTING.md", ...sourceFiles("docs", ".md")];
 
@@ -13,7 +13,7 @@ Deno.test("every path of the repository that a document names is there", () => {
     )
   );
   notStrictEqual(named.length, 0);
-  deepStrictEqual(named.filter(({ path }) => !exists(path)), []);
+  deepStrictEqual(named.filter(({ path }) => !exists(sourceUrl(path))), []);
 });
 
 Deno.test("every link between the documents leads to a file, and to a heading in it", () => {
@@ -25,7 +25,7 @@ Deno.test("every link between the documents leads to a file, and to a heading in
   );
   notStrictEqual(links.length, 0);
   const broken = links.filter(({ target, heading }) =>
-    !exists(target) || (heading !== "" && !headingsOf(target).includes(heading))
+    !exists(sourceUrl(target)) || (heading !== "" && !headingsOf(target).includes(heading))
   );
   deepStrictEqual(broken, []);
 });
@@ -46,19 +46,10 @@ Deno.test("what docs/architecture.md places in a file can be found there by grep
     `${rows.length} rows, ${mentions.length} mentions`,
   );
   const lost = [...rows, ...mentions].filter(({ path, term }) =>
-    !exists(path) || !readSource(path).includes(term)
+    !exists(sourceUrl(path)) || !readSource(path).includes(term)
   );
   deepStrictEqual(lost, []);
 });
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(sourceUrl(path));
-    return true;
-  } catch {
-    return false;
-  }
-}
 
 /** The path from the root of what `document` links to as `path`; nothing means itself. */
 function resolve(document: string, path: string): string {

@@ -15,11 +15,6 @@ const APP: PasswdEntry = {
   shell: "/bin/zsh",
 };
 
-const reader = (variables: Record<string, string>): (name: string) => string | undefined => {
-  const map = new Map(Object.entries(variables));
-  return (name) => map.get(name);
-};
-
 Deno.test("an inherited name that no variable can have is never asked for", () => {
   const asked: string[] = [];
   const environment = inherited(["", "A=B", "NUL\0", "OK"], (name) => {
@@ -35,7 +30,7 @@ Deno.test("an environment is kept until user, base or request is another", () =>
   const base = { environment: new Map([["A", "base"]]) };
   const sources: EnvironmentSources = {
     inherit: ["TZ"],
-    daemonEnv: reader({ TZ: "UTC" }),
+    daemonEnv: (name) => (name === "TZ" ? "UTC" : undefined),
     passwd: { entry: (uid) => (uid === APP.uid ? user : undefined) },
     base,
   };

@@ -1,35 +1,12 @@
 /** The image build's own decisions, in a root of their own: what takes Debian's packages is tests/vm/'s. */
 
 import { deepStrictEqual, match, notStrictEqual, strictEqual } from "node:assert/strict";
+import { command, type Ended } from "../support/command.ts";
 import { Scratch } from "../support/scratch.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 const DENO_VERSION = Deno.readTextFileSync(`${ROOT}scripts/build/deno.sh`)
   .match(/^deno_version=(\S+)$/m)?.[1] ?? "";
-
-interface Outcome {
-  readonly code: number;
-  readonly out: string;
-  readonly said: string;
-}
-
-async function command(
-  program: string,
-  args: readonly string[],
-  env: Readonly<Record<string, string>> = {},
-  cwd: string = Deno.cwd(),
-): Promise<Outcome> {
-  const { code, stdout, stderr } = await new Deno.Command(program, {
-    args: [...args],
-    env: { DENORT_BIN: "", ...env },
-    cwd,
-    stdin: "null",
-    stdout: "piped",
-    stderr: "piped",
-  }).output();
-  const decoder = new TextDecoder();
-  return { code, out: decoder.decode(stdout).trimEnd(), said: decoder.decode(stderr) };
-}
 
 /** A root with the checkout's scripts, and a program in the place of its deno. */
 class BuildRoot extends Scratch {
@@ -62,14 +39,14 @@ class BuildRoot extends Scratch {
   }
 
   /** Runs a script that has the functions of `image` at hand, and this for its checkout. */
-  async run(script: string, env: Readonly<Record<string, string>> = {}): Promise<Outcome> {
+  async run(script: string, env: Readonly<Record<string, string>> = {}): Promise<Ended> {
     const head = `set -euo pipefail
       root=${this.path} tools=$root/.tools caller_directory=$root
       cd "$root"
       source scripts/build/say.sh
       source scripts/build/image.sh
     `;
-    return await command("bash", ["-c", head + script], env);
+    return await command("bash", ["-c", head + script], { env: { DENORT_BIN: "", ...env } });
   }
 }
 
@@ -98,7 +75,10 @@ Deno.test("what no image can be made of is refused with a sentence: its size, ar
     ]),
   ];
   for (const [args, env, sentence] of refusals) {
-    const { code, said } = await command(`${ROOT}build.sh`, args, env, scratch.path);
+    const { code, said } = await command(`${ROOT}build.sh`, args, {
+      env: { DENORT_BIN: "", ...env },
+      cwd: scratch.path,
+    });
     strictEqual(code, 2, said);
     match(said, new RegExp(sentence));
   }
@@ -118,7 +98,7 @@ Deno.test("the image takes the bundle when what is missing is the caller's, and 
   const stub = "echo 'build.sh: one reason' >&2\necho 'build.sh: the reason' >&2\nexit ";
   const installs = `mkdir -p dist; touch dist/guestd.js dist/libguestd.so dist/guestd
     install_daemon "$(host_arch)" "$root/stage"; echo "$form, $why"`;
-  const after = async (code: number, env: Record<string, string> = {}): Promise<Outcome> => {
+  const after = async (code: number, env: Record<string, string> = {}): Promise<Ended> => {
     scratch.program("build.sh", `${stub}${code}`);
     await Deno.remove(`${scratch.path}/stage`, { recursive: true }).catch(() => {});
     return await scratch.run(`deno_for() { echo "$deno"; }; ${installs}`, env);
@@ -270,7 +250,7 @@ Deno.test("a rustc too old for the library is not taken for the cross build", as
 
 Deno.test("install.sh installs either form, and the installed daemon starts and writes no file", async () => {
   using scratch = new BuildRoot();
-  const install = async (...args: string[]): Promise<Outcome> =>
+  const install = async (...args: string[]): Promise<Ended> =>
     await command(`${ROOT}image/install.sh`, args);
   const bundle = `${scratch.path}/bundle`;
   const parts = [Deno.execPath(), `${ROOT}dist/guestd.js`, `${ROOT}dist/libguestd.so`];

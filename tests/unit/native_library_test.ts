@@ -1,6 +1,7 @@
-import { strictEqual, throws } from "node:assert/strict";
+import { throws } from "node:assert/strict";
 import { ABI_VERSION, openLibrary } from "../../src/native/library.ts";
 import { SYMBOLS } from "../../src/native/symbols.ts";
+import { output } from "../support/command.ts";
 import { Scratch } from "../support/scratch.ts";
 
 /** A library with every symbol of ours, whose border has the version that is given. */
@@ -11,8 +12,7 @@ async function libraryOfVersion(directory: string, version: number): Promise<str
   );
   await Deno.writeTextFile(source, stubs.join("\n"));
   const path = `${directory}/stub-${version}.so`;
-  const compiler = new Deno.Command("cc", { args: ["-shared", "-fPIC", "-o", path, source] });
-  strictEqual((await compiler.output()).code, 0);
+  output("cc", "-shared", "-fPIC", "-o", path, source);
   return path;
 }
 

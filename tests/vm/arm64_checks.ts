@@ -19,7 +19,7 @@ Deno.test("the library for arm64 exports exactly what the Rust source declares",
 
 Deno.test("the arm64 image boots, answers, runs commands and powers off", async () => {
   using shelf = new Shelf();
-  const disk = await shelf.disk("disk", "arm64");
+  const disk = shelf.disk("disk", "arm64");
   const started = performance.now();
   await using machine = await Machine.boot({ arch: "arm64", disk });
   using guest = await machine.guest();

@@ -1,7 +1,9 @@
 /** A virtual machine that runs the guest image, by the script that anybody would boot it with. */
 
+import { output } from "../support/command.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { LogLines } from "../support/log_lines.ts";
+import { exists } from "../support/source_files.ts";
 import { Guest } from "./guest.ts";
 import { Qmp } from "./qmp.ts";
 
@@ -44,14 +46,11 @@ export class Shelf implements Disposable {
   }
 
   /** A new disk: a copy of the image's, or of another machine's. Holes stay holes. */
-  async disk(name: string, from: Arch | string): Promise<string> {
+  disk(name: string, from: Arch | string): string {
     const image = from === "amd64" || from === "arm64";
     const source = image ? `${ROOT}dist/image/${from}/rootfs.ext4` : from;
     const path = `${this.path}/${name}`;
-    const { success, stderr } = await new Deno.Command("cp", {
-      args: ["--sparse=always", source, path],
-    }).output();
-    if (!success) throw new Error(`Cannot copy a disk: ${new TextDecoder().decode(stderr)}`);
+    output("cp", "--sparse=always", source, path);
     return path;
   }
 
@@ -66,15 +65,6 @@ function removeLeftOvers(dir: string): void {
     if (!exists(`/proc/${Number.parseInt(name)}`)) {
       Deno.removeSync(`${dir}/${name}`, { recursive: true });
     }
-  }
-}
-
-function exists(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch {
-    return false;
   }
 }
 

@@ -27,7 +27,7 @@ const step = journey("a guest of 512 MiB under all that a client may ask for", a
 });
 
 step("it boots", async () => {
-  const disk = await SHELF.disk("disk", "amd64");
+  const disk = SHELF.disk("disk", "amd64");
   machine = await Machine.boot({ arch: "amd64", disk, memoryMib: 512 });
   guest = await machine.guest();
   await guest.run();
@@ -71,7 +71,10 @@ step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry dat
   // All of them once in any case, and then for as long as the upload goes on.
   const carried = await Promise.all(tunnels.map(async (tunnel, n) => {
     let rounds = 0;
-    do await echoes(tunnel, `tunnel ${n}, ${rounds++} `.repeat(20_000)); while (!uploaded);
+    do {
+      const message = `tunnel ${n}, ${rounds++} `.repeat(20_000);
+      strictEqual(await echoed(tunnel, message), message);
+    } while (!uploaded);
     return rounds;
   }));
   await upload;
@@ -85,10 +88,6 @@ step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry dat
   await guest.kill(server);
   await guest.ack(server);
 });
-
-async function echoes(tunnel: WebSocket, message: string): Promise<void> {
-  strictEqual(await echoed(tunnel, message), message);
-}
 
 /** So many MiB, one at a time. */
 function pattern(mib: number): ReadableStream<Uint8Array<ArrayBuffer>> {
