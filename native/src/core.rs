@@ -10,6 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
 
 use crate::abi::{Lent, memory};
+use crate::clock::boottime_ns;
 use crate::connections::Connections;
 use crate::noise::Sessions;
 use crate::process::context::{Command, Context, Mailbox, Spans};
@@ -78,7 +79,8 @@ impl Core {
         })?;
         let scans = proc_scan::start()?;
         let context = Context::new(Arc::clone(&wake), Arc::clone(&store), settings.spans)?;
-        supervisor::start(context, Arc::clone(&mailbox), child_exits, scans.clone())?;
+        let (to_read, mail) = (Arc::clone(&table), Arc::clone(&mailbox));
+        supervisor::start(context, to_read, mail, child_exits, scans.clone())?;
         let spawner = Spawner::start(SpawnContext {
             table: Arc::clone(&table),
             mailbox: Arc::clone(&mailbox),
@@ -120,31 +122,35 @@ impl Core {
     pub fn attach(&self, exec: &Arc<Exec>, offset: u64) -> u32 {
         let id = self.new_id();
         lock(&self.streams).insert(id, Arc::clone(exec));
-        exec.facts().log.attach(id, offset);
+        let mut facts = exec.facts();
+        facts.log.attach(id, offset, boottime_ns());
+        // They may be so for whom it is in place of, and are from now on for itself.
+        if facts.log.paused {
+            self.send(Command::Readers { exec: exec.id });
+        }
         id
     }
 
-    /// Has `read` read for reader `id`, and lets the pipes go on if they were paused for want of the
-    /// room that it made. `None` for nobody's handle.
-    pub fn read<R>(&self, id: u32, read: impl FnOnce(&mut Log) -> R) -> Option<R> {
+    /// Has `read` read for reader `id` at this time, and lets the pipes go on if they were paused for
+    /// what it took. `None` for nobody's handle.
+    pub fn read<R>(&self, id: u32, read: impl FnOnce(&mut Log, u64) -> R) -> Option<R> {
         let exec = lock(&self.streams).get(&id).cloned()?;
-        let mut facts = exec.facts();
-        let result = read(&mut facts.log);
-        if facts.log.take_resumption() {
-            self.send(Command::Resume { exec: exec.id });
+        let (mut facts, now) = (exec.facts(), boottime_ns());
+        let result = read(&mut facts.log, now);
+        if facts.log.take_resumption(now) {
+            self.send(Command::Readers { exec: exec.id });
         }
         Some(result)
     }
 
-    /// Detaches a reader, and lets the pipes go on if they were paused for it.
+    /// Detaches a reader, which may come back.
     pub fn detach(&self, id: u32) {
         let Some(exec) = lock(&self.streams).remove(&id) else {
             return;
         };
         let mut facts = exec.facts();
-        facts.log.detach(id);
-        if facts.log.paused {
-            self.send(Command::Resume { exec: exec.id });
+        if facts.log.detach(id, boottime_ns()).is_some() {
+            self.send(Command::Readers { exec: exec.id });
         }
     }
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use guestd::process::context::Command;
-use guestd::process::exec::Exec;
 use guestd::process::exec::Request;
+use guestd::process::exec::{Exec, Exit};
 use guestd::process::log::Next;
 use guestd::process::log::Stream;
 use support::{Host, PATIENT, QUICK, captured, eventually, shell};
@@ -151,70 +151,140 @@ fn trickled(host: &Host, exec: &Arc<Exec>) -> Duration {
     while !exec.facts().published {
         // Its slowness, not a wait for anything.
         std::thread::sleep(Duration::from_millis(20));
-        let _ = exec.facts().log.next(slow, &mut [0; 4096]);
+        host.next(slow, &mut [0; 4096]);
     }
     host.core.detach(slow);
     began.elapsed()
 }
 
-#[test]
-fn a_reader_that_takes_nothing_holds_the_command_up_for_a_moment_only() {
-    let host = Host::open(QUICK);
-    // 100 ms a hold and given up after the first one that brought nothing; the rest is copying.
-    let enough = Duration::from_millis(600);
-    let took = quickest(enough, || {
-        let exec = host.sh(FLOOD);
-        let stuck = host.core.attach(&exec, 0);
-        let began = Instant::now();
-        host.published(&exec);
-        let took = began.elapsed();
-        assert_eq!(exec.facts().log.total(), 64 << 20);
-        let next = exec.facts().log.next(stuck, &mut [0; 64]);
-        assert_eq!(next, Next::Gap(0, 56 << 20));
-        host.core.detach(stuck);
-        took
-    });
-    assert!(took < enough, "held too long: {took:?}");
-}
-
-#[test]
-fn a_reader_that_keeps_up_misses_nothing_of_a_fast_writer() {
-    let host = Host::open(QUICK);
-    let exec = host.start(Request {
-        stdin: true,
-        ..shell("read go; exec head -c 67108864 /dev/zero")
-    });
-    let reader = host.core.attach(&exec, 0);
-    // What is written before anybody reads may be gone by then.
-    host.write(&exec, b"go\n", false);
-    let (mut cursor, mut buffer) = (0, vec![0; 1 << 16]);
+/// Reads to the end at no more than `rate` bytes a second and checks that nothing is missed. Each
+/// `lose_every` bytes it comes anew, for the last `lose` were lost with its connection.
+fn read_all(host: &Host, exec: &Arc<Exec>, rate: f64, lose_every: u64, lose: u64) {
+    let (mut reader, mut cursor, mut lose_at) = (host.core.attach(exec, 0), 0, lose_every);
+    let (mut taken, mut buffer, began) = (0, vec![0; 1 << 16], Instant::now());
     loop {
-        // As TypeScript reads: the pipes go on once there is room again.
-        let next = host.core.read(reader, |log| log.next(reader, &mut buffer));
-        match next.unwrap() {
+        match host.next(reader, &mut buffer) {
             Next::Output(_, offset, count) => {
                 assert_eq!(offset, cursor);
                 cursor += count as u64;
+                taken += count as u64;
+                let due = Duration::from_secs_f64(taken as f64 / rate);
+                std::thread::sleep(due.saturating_sub(began.elapsed()));
             }
             Next::Nothing => host.readable(reader),
             Next::End => break,
             Next::Gap(from, to) => panic!("a gap from {from} to {to}"),
         }
+        if cursor >= lose_at {
+            host.core.detach(reader);
+            cursor -= lose;
+            reader = host.core.attach(exec, cursor);
+            lose_at += lose_every;
+        }
     }
-    assert_eq!(cursor, 64 << 20);
+    host.core.detach(reader);
+}
+
+/// Waits to be told before it writes.
+fn flood_when_told(host: &Host) -> Arc<Exec> {
+    host.start(Request {
+        stdin: true,
+        ..shell(&format!("read go; exec {FLOOD}"))
+    })
 }
 
 #[test]
-fn a_reader_that_trickles_holds_the_command_up_for_a_second_in_all() {
+fn a_reader_that_takes_nothing_holds_the_command_up_for_a_second() {
     let host = Host::open(QUICK);
-    let enough = Duration::from_secs(2);
-    let took = quickest(enough, || trickled(&host, &host.sh(FLOOD)));
+    // The rest is copying.
+    let enough = Duration::from_millis(1600);
+    let took = quickest(enough, || {
+        let exec = flood_when_told(&host);
+        let stuck = host.core.attach(&exec, 0);
+        let began = Instant::now();
+        host.write(&exec, b"go\n", false);
+        host.published(&exec);
+        let took = began.elapsed();
+        assert_eq!(exec.facts().log.total(), 64 << 20);
+        // At its leader's exit the pipes are emptied, and what they held is kept for it.
+        let next = host.next(stuck, &mut [0; 64]);
+        assert!(
+            matches!(next, Next::Gap(0, to) if to <= 54 << 20),
+            "{next:?}"
+        );
+        host.core.detach(stuck);
+        took
+    });
+    assert!(took > Duration::from_millis(990), "not held: {took:?}");
+    assert!(took < enough, "held too long: {took:?}");
+}
+
+#[test]
+fn a_command_that_nobody_follows_waits_for_a_reader_until_it_is_100_ms_old() {
+    let host = Host::open(QUICK);
+    let enough = Duration::from_millis(350);
+    let took = quickest(enough, || {
+        let began = Instant::now();
+        let exec = host.sh(FLOOD);
+        host.published(&exec);
+        began.elapsed()
+    });
+    assert!(took > Duration::from_millis(90), "not held: {took:?}");
+    assert!(took < enough, "held too long: {took:?}");
+}
+
+#[test]
+fn a_reader_that_comes_within_that_time_misses_nothing() {
+    let host = Host::open(QUICK);
+    let exec = host.sh(FLOOD);
+    // The way of the answer and of the next request.
+    std::thread::sleep(Duration::from_millis(50));
+    read_all(&host, &exec, f64::INFINITY, u64::MAX, 0);
+}
+
+#[test]
+fn a_reader_that_reads_misses_nothing_however_slow_and_the_command_is_as_slow() {
+    let host = Host::open(QUICK);
+    let exec = flood_when_told(&host);
+    host.write(&exec, b"go\n", false);
+    let began = Instant::now();
+    read_all(&host, &exec, 40e6, u64::MAX, 0);
+    let slow = began.elapsed();
+    assert!(slow > Duration::from_millis(1500), "{slow:?}");
+}
+
+#[test]
+fn a_reader_whose_connection_is_lost_resumes_8_mib_back_without_a_gap() {
+    let host = Host::open(QUICK);
+    let exec = flood_when_told(&host);
+    host.write(&exec, b"go\n", false);
+    // More than once in a hundred milliseconds: it is not the number that is bounded.
+    read_all(&host, &exec, 400e6, 9 << 20, 8 << 20);
+}
+
+#[test]
+fn readers_that_are_lost_again_and_again_hold_the_command_up_for_a_second_in_all() {
+    let host = Host::open(QUICK);
+    let enough = Duration::from_millis(2500);
+    let took = quickest(enough, || {
+        let exec = flood_when_told(&host);
+        host.write(&exec, b"go\n", false);
+        let began = Instant::now();
+        while !exec.facts().published {
+            host.core.detach(host.core.attach(&exec, 0));
+            // It comes back just in time, each time.
+            std::thread::sleep(Duration::from_millis(90));
+        }
+        began.elapsed()
+    });
     assert!(took > Duration::from_millis(900), "not held: {took:?}");
     assert!(took < enough, "held too long: {took:?}");
 }
 
 /// What a command that is held up for a second cannot do.
 const NOT_HELD: Duration = Duration::from_millis(900);
+/// Begins to write at its SIGTERM.
+const FLOOD_AT_TERM: &str = "trap 'exec head -c 67108864 /dev/zero' TERM; echo ready; read go";
 
 #[test]
 fn while_it_drains_no_command_is_held_up_for_a_reader() {
@@ -228,21 +298,59 @@ fn while_it_drains_no_command_is_held_up_for_a_reader() {
 fn after_its_sigterm_no_command_is_held_up_for_a_reader() {
     let host = Host::open(PATIENT);
     let took = quickest(NOT_HELD, || {
+        let stdin = true;
         let exec = host.start(Request {
-            stdin: true,
-            ..shell(&format!("trap '' TERM; echo ready; read go; exec {FLOOD}"))
+            stdin,
+            ..shell(FLOOD_AT_TERM)
         });
         host.says(&exec, "ready");
-        let token = host.token();
+        let (exec_id, token) = (exec.id, host.token());
         host.core.send(Command::Kill {
-            exec: exec.id,
+            exec: exec_id,
             token,
         });
-        host.write(&exec, b"go\n", false);
         let took = trickled(&host, &exec);
         assert_eq!(host.operation(token), (0, 1));
         assert!(exec.facts().log.total() > 64 << 20, "the flood came");
         took
     });
     assert!(took < NOT_HELD, "held: {took:?}");
+}
+
+#[test]
+fn after_its_time_is_over_no_command_is_held_up_for_a_reader() {
+    let host = Host::open(PATIENT);
+    let took = quickest(NOT_HELD, || {
+        let exec = host.start(Request {
+            stdin: true,
+            timeout_secs: Some(0.2),
+            ..shell(FLOOD_AT_TERM)
+        });
+        let took = trickled(&host, &exec);
+        assert!(exec.facts().log.total() > 64 << 20, "the flood came");
+        took
+    });
+    assert!(took < NOT_HELD, "held: {took:?}");
+}
+
+#[test]
+fn after_its_leaders_exit_no_command_is_held_up_and_nobody_is_said_to_write_on() {
+    let mut settings = PATIENT;
+    settings.spans.linger_ns = 20_000_000_000;
+    let host = Host::open(settings);
+    let took = quickest(NOT_HELD, || {
+        let exec = host.sh(&format!("{FLOOD} & exit 3"));
+        let took = trickled(&host, &exec);
+        assert_eq!(exec.facts().exit, Some(Exit::Code(3)));
+        assert!(!exec.facts().writers_may_be_alive);
+        took
+    });
+    assert!(took < NOT_HELD, "held: {took:?}");
+}
+
+#[test]
+fn what_the_pipes_hold_at_the_leaders_exit_is_kept_for_a_slow_reader() {
+    let host = Host::open(QUICK);
+    let exec = host.sh("head -c 3000000 /dev/zero; head -c 3000000 /dev/zero >&2");
+    read_all(&host, &exec, 10e6, u64::MAX, 0);
 }

@@ -13,16 +13,17 @@ use rustix::thread::{UnshareFlags, unshare_unsafe};
 const SIZES: Sizes = Sizes {
     capture: 4 << 20,
     window: 1 << 16,
-    lag: 1 << 16,
+    ahead: 1 << 16,
+    behind: 0,
 };
 
 fn filled(store: &Arc<Store>, id: u32, bytes: usize) -> (Arc<Exec>, Vec<u8>) {
     let output: Vec<u8> = (0..bytes).map(|at| (at / 7 + id as usize) as u8).collect();
-    let exec = Arc::new(Exec::new(id, 1, 0, Log::new(SIZES, store)));
+    let exec = Arc::new(Exec::new(id, 1, 0, Log::new(SIZES, store, 0)));
     let mut facts = exec.facts();
     output
         .chunks(60_000)
-        .for_each(|chunk| facts.log.push(Stream::Stdout, chunk, |_| ()));
+        .for_each(|chunk| facts.log.push(Stream::Stdout, chunk, 0, |_| ()));
     facts.log.end(|_| ());
     drop(facts);
     (exec, output)

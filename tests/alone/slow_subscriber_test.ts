@@ -34,7 +34,7 @@ async function attachStuck(daemon: Daemon, id: string, offset = 0): Promise<RawC
   return connection;
 }
 
-withDaemon.test("a subscriber that is stuck holds the command up for a second at most", async ({ daemon }) => {
+withDaemon.test("a subscriber that takes nothing from the start holds the command up for eight seconds at most", async ({ daemon }) => {
   const free = await unwatchedMs(daemon);
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
   using _stuck = await attachStuck(daemon, id);
@@ -42,24 +42,7 @@ withDaemon.test("a subscriber that is stuck holds the command up for a second at
   await daemon.stdin(id, "x", true);
   await ended(daemon, id);
   const took = performance.now() - before;
-  ok(took < 2 * free + 1500, `${took} ms with a stuck reader, ${free} ms without one`);
-});
-
-withDaemon.test("a subscriber that comes back again and again, and never reads, holds it up no longer", async ({ daemon }) => {
-  const free = await unwatchedMs(daemon);
-  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
-  await daemon.stdin(id, "x", true);
-  const before = performance.now();
-  let over = false;
-  const end = ended(daemon, id).then(() => over = true);
-  let attached = 0;
-  while (!over) {
-    using _stuck = await attachStuck(daemon, id);
-    attached++;
-  }
-  await end;
-  const took = performance.now() - before;
-  ok(took < 3 * free + 2500, `${took} ms with ${attached} attachments, ${free} ms without`);
+  ok(took < free + 8000, `${took} ms with a stuck reader, ${free} ms without one`);
 });
 
 withDaemon.test("a subscriber that was stuck is told of the gap, once, and gets the rest and the exit", async ({ daemon }) => {
@@ -76,22 +59,35 @@ withDaemon.test("a subscriber that was stuck is told of the gap, once, and gets 
   deepStrictEqual(rest.gaps.length, 1);
 });
 
-asRoot.test("what the windows of stuck subscribers took is given back once they are gone, and the commands go on", async () => {
-  const size = 16 * MIB;
+asRoot.test("the windows of many subscribers are bounded together and given back once they are gone, and the commands go on", async () => {
+  const size = 24 * MIB;
   // Nothing but the windows is to count.
-  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_OUTPUT_BYTES: "16" } });
+  const env = { GUESTD_MAX_OUTPUT_BYTES: "16", GUESTD_STREAM_REPLAY_BYTES: "16" };
+  await using daemon = await Daemon.bootstrapped({ env });
   const script = `head -c1 >/dev/null; ${flood(size)}; exec cat`;
-  const ids = await Promise.all([1, 2, 3].map(() => daemon.exec(script, { stdin: true })));
+  const count = 16;
+  const ids = await Promise.all(
+    Array.from({ length: count }, () => daemon.exec(script, { stdin: true })),
+  );
   const before = await Footprint.of(daemon);
-  const stuck = await Promise.all(ids.map((id) => attachStuck(daemon, id)));
-  for (const id of ids) {
+  const stopped = await Promise.all(ids.map(async (id) => {
+    const connection = await daemon.connect();
+    await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
+    const head = await connection.head();
     await daemon.stdin(id, "x");
+    let left = 16 * MIB;
+    for await (const piece of connection.body(head)) if ((left -= piece.length) < 0) break;
+    return connection;
+  }));
+  const grown = (): number => (daemon.rss() - before.bytes) / MIB;
+  // Ten each would be 160; beyond 64 in all they lie in a file.
+  ok(grown() > 64 && grown() < 140, `${grown()} MiB`);
+  for (const connection of stopped) connection[Symbol.dispose]();
+  for (const id of ids) {
     await using last = await daemon.stream(id, size - 1);
     await last.next();
   }
-  ok(daemon.rss() - before.bytes > 20 * MIB, "their windows have grown");
-  for (const connection of stuck) connection[Symbol.dispose]();
-  await before.back();
+  await eventually("their windows to be given back", () => grown() < 48);
   strictEqual((await daemon.health()).busy, true);
 });
 

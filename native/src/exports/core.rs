@@ -8,7 +8,7 @@ use crate::abi::{ABI_VERSION, BAD_LAYOUT, NOT_OPEN, bytes, bytes_mut, errno_of, 
 use crate::clock::span_ns;
 use crate::core::{Core, Settings};
 use crate::process::context::{Command, Spans};
-use crate::process::log::{LAG_BYTES, Sizes};
+use crate::process::log::Sizes;
 
 /// A deadline that never comes, as a span: far enough that no sum of it overflows.
 const NEVER_NS: u64 = u64::MAX / 4;
@@ -44,11 +44,7 @@ pub unsafe extern "C" fn guestd_open(
             return Err(-libc::EBUSY);
         }
         let settings = Settings {
-            sizes: Sizes {
-                capture: u64::from(capture_bytes),
-                window: u64::from(window_bytes),
-                lag: LAG_BYTES,
-            },
+            sizes: Sizes::new(capture_bytes.into(), window_bytes.into()),
             spans: Spans {
                 linger_ns: span(linger_secs),
                 grace_ns: span(grace_secs),

@@ -28,13 +28,13 @@ pub unsafe extern "C" fn guestd_stream_next(stream: u32, out: *mut u8, len: u32)
     // SAFETY: bytes_mut demands what this function does.
     let out = unsafe { bytes_mut(out, len) };
     with_core(|core| {
-        let used = core.read(stream, |log| fill(log, stream, out));
+        let used = core.read(stream, |log, now| fill(log, stream, out, now));
         Ok(used.ok_or(UNKNOWN)? as i32)
     })
 }
 
 /// Returns the bytes used.
-fn fill(log: &mut Log, reader: u32, out: &mut [u8]) -> usize {
+fn fill(log: &mut Log, reader: u32, out: &mut [u8], now: u64) -> usize {
     let mut used = 0;
     // What is left behind a record must hold a head and some bytes to be worth another.
     while out.len() - used > 2 * HEAD {
@@ -42,7 +42,7 @@ fn fill(log: &mut Log, reader: u32, out: &mut [u8]) -> usize {
         // A multiple of eight, so that the padding of a full record stays inside.
         let room = body.len() & !7;
         // The reader waits only for what it was not given: not behind other records.
-        let (kind, length, first, second) = match log.next(reader, &mut body[..room]) {
+        let (kind, length, first, second) = match log.next(reader, &mut body[..room], now) {
             Next::Output(stream, offset, count) => (stream as u32, count, offset, 0),
             Next::Gap(from, to) => (2, 0, from, to),
             Next::End => (3, 0, 0, 0),

@@ -33,7 +33,7 @@ impl Actor {
         let timeout = spawned.timeout_secs.and_then(span_ns);
         let deadline = timeout.map(|span| boottime_ns() + span);
         ctx.timers.set(exec.id, Timer::Timeout, deadline);
-        let actor = Self {
+        let mut actor = Self {
             output: Output::new(Arc::clone(&exec), spawned.output),
             stdin: Stdin::new(exec.id, spawned.stdin),
             group: Group::new(Arc::clone(&exec), spawned.pidfd),
@@ -42,6 +42,9 @@ impl Actor {
             timed_out: false,
             collected: false,
         };
+        if ctx.draining {
+            actor.flow(ctx);
+        }
         actor.watch(ctx);
         actor
     }
@@ -71,6 +74,8 @@ impl Actor {
         };
         self.exec.facts().exit = Some(exit);
         ctx.timers.set(self.exec.id, Timer::Timeout, None);
+        // Its end is not to be late for want of a reader.
+        self.flow(ctx);
         if !self.output.is_closed() {
             self.linger(ctx);
         }
@@ -94,9 +99,10 @@ impl Actor {
         }
     }
 
-    pub fn resume(&mut self, ctx: &mut Context) {
-        let resumed = self.output.resume(ctx);
-        self.watch_later(resumed, ctx);
+    /// Reads on or not, as the readers have it now.
+    pub fn pace(&mut self, ctx: &mut Context) {
+        let paced = self.output.pace(ctx);
+        self.watch_later(paced, ctx);
     }
 
     pub fn due(&mut self, timer: Timer, ctx: &mut Context) {
@@ -111,13 +117,10 @@ impl Actor {
             }
             Timer::Grace => self.group.grace_over(ctx),
             Timer::Stdin => self.stdin.late(ctx),
-            Timer::Pause => {
-                let resumed = self.output.pause_over(ctx);
-                self.watch_later(resumed, ctx);
-            }
+            Timer::Pause => self.pace(ctx),
             Timer::Recount => self.group.recount(None, ctx),
             Timer::Watch => self.watch(ctx),
-            Timer::ProcScan | Timer::Clock | Timer::Orphans => {}
+            Timer::ProcScan | Timer::Clock | Timer::Orphans | Timer::Expected => {}
         }
     }
 
@@ -130,13 +133,15 @@ impl Actor {
         facts.writers_may_be_alive = writers_may_be_alive;
         let tell = |reader| ctx.wake.queue_notice(Kind::Readable, reader);
         facts.log.end(tell);
+        let expected = facts.log.expire(boottime_ns());
         drop(facts);
+        ctx.timers.set(self.exec.id, Timer::Expected, expected);
         ctx.timers.set(self.exec.id, Timer::Linger, None);
-        self.flow(ctx);
         ctx.wake.queue_notice(Kind::Published, self.exec.id);
     }
 
-    fn flow(&mut self, ctx: &mut Context) {
+    /// Holds the pipes back for nobody any more.
+    pub fn flow(&mut self, ctx: &mut Context) {
         let flows = self.output.flow(ctx);
         self.watch_later(flows, ctx);
     }
@@ -191,7 +196,7 @@ mod tests {
             .unwrap();
         let pid = child.id() as i32;
         let (out, err) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
-        let log = Log::new(Sizes::default(), &store);
+        let log = Log::new(Sizes::default(), &store, boottime_ns());
         let exec = Arc::new(Exec::new(1, pid, 0, log));
         let spawned = Spawned {
             exec: Arc::clone(&exec),

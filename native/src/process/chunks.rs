@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use super::store::{Claim, SpoolExtent, Store};
 
 /// Bytes of a chunk; the last one may be shorter. Few in tests, whose output then takes many.
-const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
+pub const CHUNK_BYTES: usize = if cfg!(test) { 1 << 10 } else { 256 << 10 };
 /// What a chunk begins with, in bytes.
 const FIRST_BYTES: usize = 256;
 
@@ -31,12 +31,12 @@ impl Chunk {
 /// Invariants:
 /// - byte `offset` is in chunk `(offset - origin) / CHUNK_BYTES`, and all chunks but the last are full;
 /// - the first `stored` chunks are in the store's file, the others in memory;
-/// - `claim` is for `memory`, the capacity of the chunks in memory and of `spares`, which were dropped in
-///   front and will be the next ones behind: a window that moves on takes no new memory;
-/// - nothing is appended once `finished`, and there are no spares.
+/// - `claim` is for `memory`, the capacity of the chunks in memory and of `spare`, one that was dropped in
+///   front and will be the next one behind: a window that moves on takes no new memory;
+/// - nothing is appended once `finished`, and there is no spare.
 pub struct Chunks {
     chunks: VecDeque<Chunk>,
-    spares: Vec<Vec<u8>>,
+    spare: Option<Vec<u8>>,
     origin: u64,
     pub start: u64,
     pub end: u64,
@@ -50,7 +50,7 @@ impl Chunks {
     pub fn new(store: &Arc<Store>) -> Self {
         Self {
             chunks: VecDeque::new(),
-            spares: Vec::new(),
+            spare: None,
             origin: 0,
             start: 0,
             end: 0,
@@ -65,7 +65,7 @@ impl Chunks {
         while !bytes.is_empty() {
             let filled = (self.end - self.origin) as usize % CHUNK_BYTES;
             if filled == 0 {
-                let spare = self.spares.pop().unwrap_or_default();
+                let spare = self.spare.take().unwrap_or_default();
                 self.chunks.push_back(Chunk::Memory(spare));
             }
             let Some(Chunk::Memory(chunk)) = self.chunks.back_mut() else {
@@ -98,13 +98,12 @@ impl Chunks {
     /// Nothing is appended any more.
     pub fn finish(&mut self) {
         self.finished = true;
-        self.drop_spares();
+        self.drop_spare();
     }
 
     /// Gives the memory back that bytes to come would be put into.
-    pub fn drop_spares(&mut self) {
-        let spares = self.spares.drain(..);
-        self.memory -= spares.map(|spare| spare.capacity()).sum::<usize>();
+    pub fn drop_spare(&mut self) {
+        self.memory -= self.spare.take().map_or(0, |spare| spare.capacity());
         self.claim.set(self.memory);
     }
 
@@ -117,9 +116,9 @@ impl Chunks {
     /// Whether there was one to be dropped.
     fn drop_first(&mut self) -> bool {
         match self.chunks.pop_front() {
-            Some(Chunk::Memory(mut bytes)) if !self.finished => {
+            Some(Chunk::Memory(mut bytes)) if !self.finished && self.spare.is_none() => {
                 bytes.clear();
-                self.spares.push(bytes);
+                self.spare = Some(bytes);
             }
             Some(Chunk::Memory(bytes)) => self.memory -= bytes.capacity(),
             Some(Chunk::Stored(_)) => self.stored -= 1,

@@ -79,6 +79,8 @@ pub(super) enum Timer {
     Watch,
     /// The pipes were paused long enough.
     Pause,
+    /// A reader that was expected did not come.
+    Expected,
     /// The wall clock may have jumped after a freeze (of no single exec).
     Clock,
     /// Orphans may wait to be reaped (of no single exec).
@@ -109,7 +111,7 @@ pub(crate) struct Context {
     pub(super) scan: ProcScan,
     pub(super) store: Arc<Store>,
     pub(super) spans: Spans,
-    /// No pipe is paused any more.
+    /// The pipes of every exec flow, and are never held back again.
     pub(super) draining: bool,
     pub(super) scratch: Box<[u8]>,
     /// The operation that ends once this many groups more were ended.
@@ -157,8 +159,8 @@ pub enum Command {
         eof: bool,
         token: u32,
     },
-    /// A reader made room: the pipes need not be paused any more.
-    Resume { exec: u32 },
+    /// Who reads an exec's stream has changed, or how far.
+    Readers { exec: u32 },
     /// Forget an exec whose outcome was acknowledged long enough ago.
     Collect { exec: u32 },
     /// End every group that has a live member; completes once each is empty or was sent SIGKILL.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use rustix::io::Errno;
 
 use super::chunks::Chunks;
+use super::readers::{Reader, Readers};
 use super::store::{SpoolExtent, Store};
 
 /// Which of the two streams a byte came from.
@@ -18,11 +19,6 @@ pub enum Stream {
     Stderr = 1,
 }
 
-/// How far the window of a command grows for an attached reader that lags behind, in bytes.
-pub const LAG_BYTES: u64 = 8 << 20;
-/// Room for which paused pipes are read again, in bytes.
-const RESUME_BYTES: u64 = 1 << 20;
-
 /// Sizes of what is kept, in bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sizes {
@@ -30,8 +26,22 @@ pub struct Sizes {
     pub capture: u64,
     /// Replay window of the stream.
     pub window: u64,
-    /// What the window grows to for an attached reader that lags behind.
-    pub lag: u64,
+    /// What a reader that keeps up may leave untaken before the pipes are held back for it.
+    pub ahead: u64,
+    /// What stays of that which was taken: it may be lost on its way with the connection.
+    pub behind: u64,
+}
+
+impl Sizes {
+    /// What is kept of an exec's output where the limits are `capture` and `window`.
+    pub const fn new(capture: u64, window: u64) -> Self {
+        Self {
+            capture,
+            window,
+            ahead: 2 << 20,
+            behind: 8 << 20,
+        }
+    }
 }
 
 /// A part of a log that is being moved to the store's file: of stdout's or stderr's capture or of the window, and the
@@ -52,16 +62,6 @@ impl Run {
     }
 }
 
-/// A reader of the stream at its own cursor.
-struct Subscriber {
-    id: u32,
-    cursor: u64,
-    /// It found nothing when it last asked: to be told once there is something.
-    waiting: bool,
-    /// It took nothing through a whole pause: no longer waited for until it reads again.
-    stuck: bool,
-}
-
 /// What a reader got.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Next {
@@ -79,8 +79,8 @@ pub enum Next {
 const WINDOW: usize = 2;
 
 /// Invariants:
-/// - `kept` has the first `sizes.capture` bytes of each stream, and the newest `sizes.window` bytes of both together,
-///   for an attached reader up to `sizes.lag`; the window's end is the total published, and stands still once `ended`;
+/// - `kept` has the first `sizes.capture` bytes of each stream, and the newest `sizes.window` bytes of both together, or
+///   more for its readers, as [`Log::keep_from`] says; its end is the total published, and stands still once `ended`;
 /// - `runs` is sorted; the first begins at or before the window's start, each runs up to the next one, the last up to
 ///   its end; neighbours differ in their stream. It is empty only if the window is;
 /// - `released` means that the captures are freed, and the window too as soon as nobody reads.
@@ -89,30 +89,33 @@ pub struct Log {
     runs: VecDeque<Run>,
     truncated: bool,
     sizes: Sizes,
-    readers: Vec<Subscriber>,
+    readers: Readers,
     ended: bool,
     released: bool,
-    /// The pipes are paused until there is room for the readers.
+    /// The pipes are not read until the readers have taken more.
     pub paused: bool,
+    /// The pipes are held back for nobody any more.
+    pub flows: bool,
 }
 
 impl Log {
-    /// An empty log.
-    pub fn new(sizes: Sizes, store: &Arc<Store>) -> Self {
+    /// An empty log of an exec that starts `now`, in nanoseconds of the boot clock, as everywhere here.
+    pub fn new(sizes: Sizes, store: &Arc<Store>, now: u64) -> Self {
         Self {
             kept: [(); 3].map(|()| Chunks::new(store)),
             runs: VecDeque::new(),
             truncated: false,
             sizes,
-            readers: Vec::new(),
+            readers: Readers::new(now),
             ended: false,
             released: false,
             paused: false,
+            flows: false,
         }
     }
 
     /// Takes output; calls `tell` for each reader that waited for it.
-    pub fn push(&mut self, stream: Stream, bytes: &[u8], tell: impl FnMut(u32)) {
+    pub fn push(&mut self, stream: Stream, bytes: &[u8], now: u64, tell: impl FnMut(u32)) {
         if self.ended || bytes.is_empty() {
             return;
         }
@@ -121,7 +124,9 @@ impl Log {
         capture.push(&bytes[..room]);
         self.truncated |= room < bytes.len();
         let begin = self.total();
-        self.forget(self.keep_from(begin + bytes.len() as u64));
+        self.readers.forget_late(now);
+        self.readers.written(begin, now);
+        self.forget(self.keep_from(begin + bytes.len() as u64, now));
         // Of more than the window is to hold, the end alone is kept.
         let skipped = (self.total() - begin) as usize;
         if skipped < bytes.len() {
@@ -142,30 +147,39 @@ impl Log {
     }
 
     /// Attaches a reader at `offset`.
-    pub fn attach(&mut self, id: u32, offset: u64) {
-        self.readers.push(Subscriber {
-            id,
-            cursor: offset,
-            waiting: false,
-            stuck: false,
-        });
+    pub fn attach(&mut self, id: u32, offset: u64, now: u64) {
+        self.expire(now);
+        self.readers.attach(id, offset, now);
     }
 
-    /// Detaches a reader, and gives back what was kept for it alone.
-    pub fn detach(&mut self, id: u32) {
-        self.readers.retain(|reader| reader.id != id);
-        self.forget(self.keep_from(self.total()));
+    /// Detaches a reader, which is expected back for a while; returns as [`Log::expire`].
+    pub fn detach(&mut self, id: u32, now: u64) -> Option<u64> {
+        self.readers.lose(id, self.ended, now);
+        self.expire(now)
+    }
+
+    /// Gives back what was kept for readers that are expected no longer. Returns when to ask again,
+    /// unless nothing is kept for others.
+    pub fn expire(&mut self, now: u64) -> Option<u64> {
+        let gone = self.readers.forget_late(now);
+        self.forget(self.keep_from(self.total(), now));
+        if gone {
+            self.kept[WINDOW].drop_spare();
+        }
+        let kept = self.total() - self.kept[WINDOW].start;
+        if self.released || (self.ended && kept <= self.sizes.window) {
+            self.readers.forget_late(u64::MAX);
+        }
         self.free_unread();
-        self.kept[WINDOW].drop_spares();
+        self.readers.next_late()
     }
 
     /// Reads for reader `id` into `out`, at most one run of one stream.
-    pub fn next(&mut self, id: u32, out: &mut [u8]) -> Next {
-        let Some(at) = self.readers.iter().position(|reader| reader.id == id) else {
+    pub fn next(&mut self, id: u32, out: &mut [u8], now: u64) -> Next {
+        let (start, end) = (self.kept[WINDOW].start, self.total());
+        let Some(&mut Reader { cursor, .. }) = self.readers.get(id) else {
             return Next::End;
         };
-        let (start, end) = (self.kept[WINDOW].start, self.total());
-        let cursor = self.readers[at].cursor;
         let next = if cursor < start {
             Next::Gap(cursor, start)
         } else if cursor < end {
@@ -181,14 +195,14 @@ impl Log {
         } else {
             Next::Nothing
         };
-        let reader = &mut self.readers[at];
-        match next {
-            Next::Output(_, _, count) => reader.cursor += count as u64,
-            Next::Gap(_, to) => reader.cursor = to,
-            Next::Nothing => reader.waiting = true,
-            Next::End => {}
+        if let Some(reader) = self.readers.get(id) {
+            match next {
+                Next::Output(_, _, count) => reader.took(count as u64, now),
+                Next::Gap(_, to) => reader.skipped(to, now),
+                Next::Nothing => reader.waiting = true,
+                Next::End => {}
+            }
         }
-        reader.stuck = false;
         next
     }
 
@@ -200,41 +214,26 @@ impl Log {
         (self.runs[after - 1].stream(), until)
     }
 
-    /// Whether `more` bytes can come without taking unread ones from a reader worth waiting for.
-    pub fn has_room(&self, more: u64) -> bool {
-        let end = self.total() + more;
-        let reach = self.sizes.lag.max(self.sizes.window);
+    /// Up to when `more` bytes are not to be read, lest a reader that keeps up leaves too much
+    /// untaken; and whether those alone do who are expected.
+    pub fn hold(&self, more: u64, now: u64) -> Option<(u64, bool)> {
+        let reach = (self.total() + more).saturating_sub(self.sizes.ahead);
         let start = self.kept[WINDOW].start;
-        // A reader behind the window has lost its bytes already: nothing to wait for.
-        self.readers.iter().all(|reader| {
-            reader.stuck || reader.cursor < start || end.saturating_sub(reader.cursor) <= reach
-        })
+        (!self.flows).then(|| self.readers.hold(start, reach, now))?
     }
 
     /// Whether paused pipes can be read again now; if so, it is said once.
-    pub fn take_resumption(&mut self) -> bool {
-        let resume = self.paused && self.has_room(RESUME_BYTES);
+    pub fn take_resumption(&mut self, now: u64) -> bool {
+        let resume = self.paused && self.hold(self.sizes.ahead / 2, now).is_none();
         self.paused &= !resume;
         resume
-    }
-
-    /// Readers for which the pipes were paused and which took nothing: `cursors` is from then.
-    pub fn give_up_on(&mut self, cursors: &[(u32, u64)]) {
-        for reader in &mut self.readers {
-            reader.stuck |= cursors.contains(&(reader.id, reader.cursor));
-        }
-    }
-
-    /// Every reader's cursor.
-    pub fn cursors(&self) -> Vec<(u32, u64)> {
-        let cursors = self.readers.iter();
-        cursors.map(|reader| (reader.id, reader.cursor)).collect()
     }
 
     /// Frees what was captured, and the window once nobody reads it.
     pub fn release(&mut self) {
         self.released = true;
         self.kept[..WINDOW].iter_mut().for_each(Chunks::clear);
+        self.readers.forget_late(u64::MAX);
         self.free_unread();
     }
 
@@ -246,23 +245,18 @@ impl Log {
 
     /// Bytes of memory that moving could free.
     pub fn movable(&self) -> usize {
-        self.movables().iter().map(|chunks| chunks.memory).sum()
+        self.kept.iter().map(|chunks| chunks.memory).sum()
     }
 
     /// Copies something that can be moved into `scratch`, and names it.
     pub fn copy_movable(&self, scratch: &mut Vec<u8>) -> Option<Moving> {
-        let mut movables = self.movables().iter().enumerate();
-        movables.find_map(|(slot, chunks)| Some((slot, chunks.copy_movable(scratch)?)))
+        let mut parts = self.kept.iter().enumerate();
+        parts.find_map(|(slot, chunks)| Some((slot, chunks.copy_movable(scratch)?)))
     }
 
     /// What was copied of `part` is in `extent` now.
     pub fn moved(&mut self, (slot, offset): Moving, extent: SpoolExtent) {
         self.kept[slot].moved(offset, extent);
-    }
-
-    /// The window is left in memory as long as it moves on.
-    fn movables(&self) -> &[Chunks] {
-        &self.kept[..if self.ended { WINDOW + 1 } else { WINDOW }]
     }
 
     /// Copies captured bytes of a stream from `offset` into `out`; returns their number.
@@ -306,20 +300,27 @@ impl Log {
         }
     }
 
-    fn keep_from(&self, end: u64) -> u64 {
-        let window = end.saturating_sub(self.sizes.window);
-        let reach = end.saturating_sub(self.sizes.lag);
-        let cursors = self.readers.iter().map(|reader| reader.cursor);
-        window.min(cursors.min().unwrap_or(window).max(reach))
+    /// The window, if its end is `end`: what is replayed to anybody; and as long as somebody reads, or
+    /// is expected to, what those have not taken who keep up, and what was taken last. Pipes that are
+    /// held back for nobody may bring more than one would wait for.
+    fn keep_from(&self, end: u64, now: u64) -> u64 {
+        let Sizes {
+            window,
+            ahead,
+            behind,
+            ..
+        } = self.sizes;
+        let window = end.saturating_sub(window);
+        if self.readers.is_empty() {
+            return window;
+        }
+        let most = behind + if self.flows { 4 * ahead } else { ahead };
+        let need = self.readers.need_from(behind, now).unwrap_or(0);
+        window.min(need.max(end.saturating_sub(most)))
     }
 
-    fn tell_waiting(&mut self, mut tell: impl FnMut(u32)) {
-        let end = self.total();
-        for reader in &mut self.readers {
-            if reader.waiting && (self.ended || reader.cursor < end) {
-                reader.waiting = false;
-                tell(reader.id);
-            }
-        }
+    fn tell_waiting(&mut self, tell: impl FnMut(u32)) {
+        let (end, ended) = (self.total(), self.ended);
+        self.readers.tell(|cursor| ended || cursor < end, tell);
     }
 }

@@ -6,26 +6,34 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 
+use super::chunks::CHUNK_BYTES;
 use super::log::{Log, Moving, Next, Sizes, Stream};
 use super::store::Store;
 
 const WINDOW: u64 = 512;
-const LAG: u64 = 1500;
 const CAPTURE: u64 = 700;
+const AHEAD: u64 = 600;
+const BEHIND: u64 = 900;
 const SIZES: Sizes = Sizes {
     capture: CAPTURE,
     window: WINDOW,
-    lag: LAG,
+    ahead: AHEAD,
+    behind: BEHIND,
 };
 const READERS: u32 = 4;
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
 
 #[derive(Clone, Debug)]
 enum Action {
     Push(bool, usize),
     Attach(u32, u64),
+    Return(u32, u64),
     Read(u32, usize),
     Detach(u32),
+    Wait(u64),
     Move(usize),
+    Flow,
     End,
     Release,
 }
@@ -33,30 +41,48 @@ enum Action {
 fn action() -> impl Strategy<Value = Action> {
     let reader = 0..READERS;
     prop_oneof![
-        6 => (any::<bool>(), 0usize..400).prop_map(|(err, size)| Action::Push(err, size)),
+        9 => (any::<bool>(), 0usize..400).prop_map(|(err, size)| Action::Push(err, size)),
         3 => (reader.clone(), 0u64..3000).prop_map(|(id, offset)| Action::Attach(id, offset)),
-        8 => (reader.clone(), 1usize..600).prop_map(|(id, room)| Action::Read(id, room)),
-        2 => reader.prop_map(Action::Detach),
+        2 => (reader.clone(), 0u64..BEHIND).prop_map(|(id, back)| Action::Return(id, back)),
+        9 => (reader.clone(), 1usize..600).prop_map(|(id, room)| Action::Read(id, room)),
+        3 => reader.prop_map(Action::Detach),
+        3 => prop_oneof![1..99u64, 100..2000u64].prop_map(|ms| Action::Wait(ms * MS)),
         2 => (0usize..4).prop_map(Action::Move),
+        1 => Just(Action::Flow),
         1 => Just(Action::End),
         1 => Just(Action::Release),
     ]
 }
 
 /// A reader as the model has it.
+#[derive(Clone)]
 struct Seat {
+    /// What it asked for first, but for what was gone by then.
+    first: u64,
     cursor: u64,
     /// It found nothing and is to be told, once, when there is something at its cursor.
     waiting: bool,
-    /// Its first look may find a gap; after that what it has not read is kept for it, up to `LAG`.
+    /// Its first look may find a gap; after that none, unless it was `stuck`.
     looked: bool,
+    /// Since when there is something that it has not taken.
+    since: u64,
+    /// For longer than a second, when more was written.
+    stuck: bool,
+    /// It came back in time: also its first look finds all.
+    in_time: bool,
 }
 
 /// Everything that was ever written, and who reads it.
 #[derive(Default)]
 struct Model {
+    now: u64,
     bytes: Vec<(Stream, u8)>,
     seats: HashMap<u32, Seat>,
+    /// Who left last, unless somebody came since.
+    lost: Option<Seat>,
+    /// When somebody left last; at first, the start.
+    left: u64,
+    flows: bool,
     ended: bool,
     released: bool,
     /// Nothing before this can be read any more: it was seen to be gone, or nobody kept it.
@@ -71,6 +97,49 @@ impl Model {
     fn captured(&self, stream: Stream) -> Vec<u8> {
         let of = self.bytes.iter().filter(|(of, _)| *of == stream);
         of.map(|(_, byte)| *byte).take(CAPTURE as usize).collect()
+    }
+
+    fn attach(&mut self, id: u32, offset: u64) {
+        let in_time = self.lost.take().is_some_and(|seat| {
+            let back = self.expects() && !self.flows && !self.released;
+            let reach = seat.cursor.saturating_sub(BEHIND).max(seat.first);
+            back && seat.looked && !seat.stuck && (reach..=seat.cursor).contains(&offset)
+        });
+        let seat = Seat {
+            first: offset,
+            cursor: offset,
+            waiting: false,
+            looked: false,
+            since: self.now,
+            stuck: self.flows,
+            in_time,
+        };
+        self.seats.insert(id, seat);
+    }
+
+    /// Whether the first reader is expected, or one that left.
+    fn expects(&self) -> bool {
+        self.now < self.left + 100 * MS
+    }
+
+    /// Whether somebody may be waited for before more is written up to `end`.
+    fn may_hold(&self, end: u64) -> bool {
+        // What is taken here needs a few milliseconds at 1 MiB a second.
+        let keeps_up = |seat: &Seat| self.now < seat.since + SECOND + 20 * MS;
+        let mut seats = self.seats.values();
+        let held = seats.any(|seat| seat.cursor + AHEAD < end && keeps_up(seat));
+        !self.flows && (held || self.expects())
+    }
+
+    /// What is kept is looked at: whoever left something is late if it was for too long.
+    fn look(&mut self) {
+        let (end, now) = (self.end(), self.now);
+        for seat in self.seats.values_mut() {
+            if seat.cursor >= end {
+                seat.since = now;
+            }
+            seat.stuck |= self.flows || now >= seat.since + SECOND;
+        }
     }
 
     /// Who must be told now.
@@ -100,18 +169,19 @@ impl Model {
                 let read: Vec<(Stream, u8)> = out[..count].iter().map(|b| (stream, *b)).collect();
                 prop_assert_eq!(&read[..], written);
                 seat.cursor += count as u64;
+                (seat.since, seat.stuck) = (self.now, false);
             }
             Next::Gap(from, to) => {
                 prop_assert_eq!(from, seat.cursor);
                 prop_assert!(from < to && to <= end);
                 // Nothing is released while somebody reads.
-                let kept = if first { WINDOW } else { LAG };
-                prop_assert!(
-                    first && released || to <= end.saturating_sub(kept),
-                    "kept for it"
-                );
+                let whole = first && released || to <= end.saturating_sub(WINDOW);
+                prop_assert!(whole, "the window is for everybody");
+                prop_assert!(first || seat.stuck, "kept for who keeps up");
+                prop_assert!(!seat.in_time || seat.stuck, "kept for who comes back");
                 self.gone = self.gone.max(to);
-                seat.cursor = to;
+                (seat.first, seat.cursor) = (to, to);
+                (seat.since, seat.stuck, seat.in_time) = (self.now, false, false);
             }
             Next::Nothing => {
                 prop_assert!(!ended && seat.cursor >= end);
@@ -143,34 +213,50 @@ proptest! {
         actions in prop::collection::vec(action(), 1..120),
     ) {
         let store = Store::new(u64::MAX, &std::env::temp_dir());
-        let mut log = Log::new(SIZES, &store);
+        let mut log = Log::new(SIZES, &store, 0);
         let mut model = Model::default();
         let mut out = vec![0; 600];
         for action in actions {
+            model.look();
             let mut told = Vec::new();
             match action {
                 Action::Push(err, size) => {
                     let stream = if err { Stream::Stderr } else { Stream::Stdout };
                     let from = model.bytes.len();
+                    if !model.ended && log.hold(size as u64, model.now).is_some() {
+                        prop_assert!(model.may_hold((from + size) as u64), "held for nobody");
+                        continue;
+                    }
                     let bytes: Vec<u8> = (from..from + size).map(|at| (at % 251) as u8).collect();
-                    log.push(stream, &bytes, |id| told.push(id));
+                    log.push(stream, &bytes, model.now, |id| told.push(id));
                     if !model.ended {
                         model.bytes.extend(bytes.iter().map(|byte| (stream, *byte)));
                     }
                 }
-                Action::Attach(id, offset) if !model.seats.contains_key(&id) => {
-                    log.attach(id, offset);
-                    let (cursor, waiting, looked) = (offset, false, false);
-                    model.seats.insert(id, Seat { cursor, waiting, looked });
+                Action::Attach(id, offset) if !model.seats.contains_key(&(id + 1)) => {
+                    log.attach(id + 1, offset, model.now);
+                    model.attach(id + 1, offset);
                 }
-                Action::Read(id, room) if model.seats.contains_key(&id) => {
-                    let next = log.next(id, &mut out[..room]);
-                    model.check(id, &next, &out)?;
+                Action::Return(id, back) if !model.seats.contains_key(&(id + 1)) => {
+                    let last = model.lost.as_ref().map_or(model.end(), |seat| seat.cursor);
+                    log.attach(id + 1, last.saturating_sub(back), model.now);
+                    model.attach(id + 1, last.saturating_sub(back));
+                }
+                Action::Read(id, room) if model.seats.contains_key(&(id + 1)) => {
+                    let next = log.next(id + 1, &mut out[..room], model.now);
+                    model.check(id + 1, &next, &out)?;
                 }
                 Action::Detach(id) => {
-                    log.detach(id);
-                    model.seats.remove(&id);
+                    if let Some(seat) = model.seats.remove(&(id + 1)) {
+                        log.detach(id + 1, model.now);
+                        (model.lost, model.left) = (Some(seat), model.now);
+                    }
                 }
+                Action::Wait(ns) => {
+                    model.now += ns;
+                    log.expire(model.now);
+                }
+                Action::Flow => (log.flows, model.flows) = (true, true),
                 Action::Move(count) => {
                     move_parts(&mut log, &store, count);
                 }
@@ -187,6 +273,9 @@ proptest! {
             told.sort_unstable();
             prop_assert_eq!(told, model.told());
             prop_assert_eq!(log.total(), model.end());
+            // Two captures, and of the window what begins and ends in the midst of a part.
+            let most = BEHIND + AHEAD * if model.flows { 4 } else { 1 };
+            prop_assert!(store.used() <= most + 5 * CHUNK_BYTES as u64, "{}", store.used());
             if !model.released {
                 for stream in [Stream::Stdout, Stream::Stderr] {
                     let wanted = model.captured(stream);
@@ -201,7 +290,7 @@ proptest! {
 
 fn log(store: &Arc<Store>, window: u64) -> Log {
     let sizes = Sizes { window, ..SIZES };
-    Log::new(sizes, store)
+    Log::new(sizes, store, 0)
 }
 
 fn store() -> Arc<Store> {
@@ -209,37 +298,62 @@ fn store() -> Arc<Store> {
 }
 
 fn push(log: &mut Log, bytes: &[u8]) {
-    log.push(Stream::Stdout, bytes, |_| ());
+    log.push(Stream::Stdout, bytes, 0, |_| ());
 }
 
 #[test]
-fn the_window_holds_unread_bytes_for_an_attached_reader_and_no_longer() {
+fn what_was_kept_for_a_reader_is_given_back_once_it_is_expected_no_longer() {
     let mut log = log(&store(), 4);
-    log.attach(1, 0);
+    log.attach(1, 0, 0);
     push(&mut log, b"abcdefgh");
-    assert_eq!(log.next(1, &mut [0; 9]), Next::Output(Stream::Stdout, 0, 8));
-    push(&mut log, b"i");
-    log.attach(2, 0);
-    assert_eq!(log.next(2, &mut [0; 9]), Next::Gap(0, 5));
-    push(&mut log, b"jklmnop");
-    log.detach(2);
-    log.detach(1);
-    log.attach(3, 0);
-    assert_eq!(log.next(3, &mut [0; 9]), Next::Gap(0, 12));
+    let (all, late) = (Next::Output(Stream::Stdout, 0, 8), 100 * MS);
+    assert_eq!(log.next(1, &mut [0; 9], 0), all);
+    assert_eq!(log.detach(1, 0), Some(late));
+    log.attach(2, 0, late - 1);
+    assert_eq!(log.next(2, &mut [0; 9], late - 1), all);
+    assert_eq!(log.detach(2, late), Some(2 * late));
+    assert_eq!(log.expire(2 * late), None);
+    log.attach(3, 0, 2 * late);
+    assert_eq!(log.next(3, &mut [0; 9], 2 * late), Next::Gap(0, 4));
 }
 
 #[test]
-fn room_is_counted_for_readers_that_take_bytes() {
+fn what_was_delivered_last_outlasts_the_end_as_long_as_the_kernel_may_take_for_it() {
     let mut log = log(&store(), 4);
-    log.attach(1, 0);
-    assert!(log.has_room(LAG));
-    assert!(!log.has_room(LAG + 1));
-    let cursors = log.cursors();
-    log.give_up_on(&cursors);
-    assert!(log.has_room(LAG + 1));
-    push(&mut log, b"a");
-    log.next(1, &mut [0; 1]);
-    assert!(!log.has_room(LAG + 1));
+    log.attach(1, 0, 0);
+    push(&mut log, &[b'x'; 500]);
+    log.end(|_| ());
+    let all = Next::Output(Stream::Stdout, 0, 500);
+    assert_eq!(log.next(1, &mut [0; 500], 0), all);
+    let until = log.detach(1, 0).unwrap();
+    assert!(until > SECOND && until < SECOND + MS);
+    assert_eq!(log.expire(until - 1), Some(until));
+    log.attach(2, 0, until - 1);
+    assert_eq!(log.next(2, &mut [0; 500], until - 1), all);
+    log.release();
+    assert_eq!(log.detach(2, until), None, "who acked has it all");
+}
+
+#[test]
+fn the_pipes_are_held_back_for_who_keeps_up_and_resumed_with_room_for_half() {
+    let mut log = log(&store(), 4);
+    log.attach(1, 0, 0);
+    assert_eq!(log.hold(AHEAD, 0), None);
+    assert_eq!(log.hold(AHEAD + 1, 0), Some((SECOND, false)));
+    assert_eq!(log.hold(AHEAD + 1, SECOND), None, "it took nothing");
+    push(&mut log, &[b'x'; AHEAD as usize]);
+    log.paused = true;
+    let mut half = [0; AHEAD as usize / 2];
+    log.next(1, &mut half[1..], 0);
+    assert!(!log.take_resumption(0));
+    log.next(1, &mut half[..1], 0);
+    assert!(log.take_resumption(0) && !log.take_resumption(0));
+    // What it took in one go, at 1 MiB a second.
+    assert_eq!(log.hold(AHEAD, 0), Some((SECOND + AHEAD / 2 * 954, false)));
+    log.detach(1, 0);
+    assert_eq!(log.hold(AHEAD, 0), Some((100 * MS, true)));
+    log.flows = true;
+    assert_eq!(log.hold(AHEAD, 0), None);
 }
 
 #[test]
@@ -255,17 +369,17 @@ fn an_ended_log_is_moved_whole_reads_as_before_and_is_released() {
     let mut out = [0; 20];
     assert_eq!(log.read_captured(Stream::Stdout, 0, &mut out), Ok(12));
     assert_eq!(&out[..12], b"abcdefghijkl");
-    log.attach(1, 0);
-    assert_eq!(log.next(1, &mut out), Next::Gap(0, 4));
+    log.attach(1, 0, 100 * MS);
+    assert_eq!(log.next(1, &mut out, 0), Next::Gap(0, 4));
     log.release();
     assert_eq!(log.captured(Stream::Stdout), 0);
     assert_eq!(log.read_captured(Stream::Stdout, 0, &mut out), Ok(0));
-    assert_eq!(log.next(1, &mut out), Next::Output(Stream::Stdout, 4, 8));
+    assert_eq!(log.next(1, &mut out, 0), Next::Output(Stream::Stdout, 4, 8));
     assert_eq!(&out[..8], b"efghijkl");
-    assert_eq!(log.next(1, &mut out), Next::End);
-    log.detach(1);
+    assert_eq!(log.next(1, &mut out, 0), Next::End);
+    log.detach(1, 0);
     assert_eq!(store.wait().freed.len(), 2);
-    log.attach(2, 1);
-    assert_eq!(log.next(2, &mut out), Next::Gap(1, 12));
-    assert_eq!(log.next(2, &mut out), Next::End);
+    log.attach(2, 1, 0);
+    assert_eq!(log.next(2, &mut out, 0), Next::Gap(1, 12));
+    assert_eq!(log.next(2, &mut out, 0), Next::End);
 }

@@ -12,6 +12,7 @@ mod log_tests;
 mod pacing;
 mod pipes;
 pub mod proc_scan;
+mod readers;
 pub(crate) mod spawner;
 pub mod spooler;
 pub mod store;

@@ -64,7 +64,8 @@ impl Output {
     /// A pipe has bytes or came to its end. Reads once: what is left is reported again, after the
     /// others had their turn.
     pub fn ready(&mut self, stream: Stream, ctx: &mut Context) {
-        if !self.pacing.is_paused() && !self.pause_if_needed(ctx) {
+        // One that is paused is reported no more, but for what was seen ready before.
+        if !self.pacing.is_paused() && self.pace(ctx).is_ok() && !self.pacing.is_paused() {
             self.read_once(stream, ctx);
         }
     }
@@ -90,7 +91,9 @@ impl Output {
             Ok(count) if count > 0 => {
                 let bytes = &ctx.scratch[..count];
                 let tell = |reader| ctx.wake.queue_notice(Kind::Readable, reader);
-                self.exec.facts().log.push(stream, bytes, tell);
+                let mut facts = self.exec.facts();
+                facts.log.push(stream, bytes, boottime_ns(), tell);
+                drop(facts);
                 self.enlarge_if_busy(slot, count);
                 Some(count)
             }
@@ -115,42 +118,32 @@ impl Output {
         }
     }
 
-    fn pause_if_needed(&mut self, ctx: &mut Context) -> bool {
-        if ctx.draining {
-            return false;
-        }
+    /// Pauses the pipes, or reads on, as their readers have it now. Errors: see [`Poll::add`].
+    pub fn pace(&mut self, ctx: &mut Context) -> Result<(), Errno> {
+        let (was_paused, crowded) = (self.pacing.is_paused(), ctx.store.is_crowded());
         let mut facts = self.exec.facts();
-        let (crowded, now) = (ctx.store.is_crowded(), boottime_ns());
-        let (log, more) = (&mut facts.log, READ_BYTES as u64);
-        let until = self.pacing.begin(log, more, crowded, now);
-        if until.is_some() {
-            let open = self.pipes.iter().flatten();
-            open.for_each(|pipe| ctx.poll.remove(pipe));
+        let until = self.pacing.renew(&mut facts.log, crowded, boottime_ns());
+        drop(facts);
+        if was_paused || until.is_some() {
             ctx.timers.set(self.exec.id, Timer::Pause, until);
         }
-        until.is_some()
-    }
-
-    pub fn pause_over(&mut self, ctx: &mut Context) -> Result<(), Errno> {
-        self.pacing.give_up_on_readers(&mut self.exec.facts().log);
-        self.resume(ctx)
-    }
-
-    /// Reads on, if the pipes are paused. Errors: see [`Poll::add`].
-    pub fn resume(&mut self, ctx: &mut Context) -> Result<(), Errno> {
-        if !self.pacing.end(&mut self.exec.facts().log, boottime_ns()) {
-            return Ok(());
+        match until {
+            None if was_paused => return self.watch(&ctx.poll),
+            Some(_) if !was_paused => {
+                let open = self.pipes.iter().flatten();
+                open.for_each(|pipe| ctx.poll.remove(pipe));
+            }
+            _ => {}
         }
-        ctx.timers.set(self.exec.id, Timer::Pause, None);
-        self.watch(&ctx.poll)
+        Ok(())
     }
 
     /// Reads on and pauses never again. Errors: see [`Poll::add`].
     pub fn flow(&mut self, ctx: &mut Context) -> Result<(), Errno> {
-        if std::mem::replace(&mut self.pacing.never_again, true) {
+        if std::mem::replace(&mut self.exec.facts().log.flows, true) {
             return Ok(());
         }
-        self.resume(ctx)
+        self.pace(ctx)
     }
 }
 

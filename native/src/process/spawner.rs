@@ -17,7 +17,7 @@ use super::context::{Command, Mailbox};
 use super::exec::{Exec, Request, Spawned, Table};
 use super::log::{Log, Sizes};
 use super::store::Store;
-use crate::clock::epoch_secs;
+use crate::clock::{boottime_ns, epoch_secs};
 use crate::self_protection::Original;
 use crate::sync::{lock, start_thread};
 use crate::wake::Wake;
@@ -191,7 +191,7 @@ fn start_child(
     let (pid, pidfd) = clone_child(request, stdio, &context.original, stack)?;
     // At once: as long as they are open here, a pipe that the child closed seems in use.
     drop(theirs);
-    let log = Log::new(context.sizes, &context.store);
+    let log = Log::new(context.sizes, &context.store, boottime_ns());
     let exec = Arc::new(Exec::new(id, pid, started_at, log));
     context.table.insert(&exec);
     context.mailbox.send(Command::Adopt(Spawned {

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 
 use super::actor::Actor;
 use super::context::{Command, Context, Key, Mailbox, Timer};
-use super::exec::Spawned;
+use super::exec::{Spawned, Table};
 use super::group::Waiter;
 use super::proc_scan::{Answer, Process};
 use crate::clock::{Freeze, boottime_ns, wall_offset_ns};
@@ -33,6 +33,7 @@ const CLOCK_NS: u64 = 500_000_000;
 struct Supervisor {
     context: Context,
     actors: HashMap<u32, Actor>,
+    table: Arc<Table>,
     mailbox: Arc<Mailbox>,
     child_exits: OwnedFd,
     asks: Sender<Answer>,
@@ -45,6 +46,7 @@ struct Supervisor {
 /// to the thread that looks through /proc.
 pub(crate) fn start(
     context: Context,
+    table: Arc<Table>,
     mailbox: Arc<Mailbox>,
     child_exits: OwnedFd,
     asks: Sender<Answer>,
@@ -56,6 +58,7 @@ pub(crate) fn start(
     let supervisor = Supervisor {
         context,
         actors: HashMap::new(),
+        table,
         mailbox,
         child_exits,
         asks,
@@ -100,6 +103,7 @@ impl Supervisor {
                 Timer::ProcScan => {}
                 Timer::Clock => self.look_at_clock(),
                 Timer::Orphans => self.context.wake.queue_notice(Kind::Orphans, 0),
+                Timer::Expected => self.look_at_readers(exec),
                 timer => self.with(exec, |actor, ctx| actor.due(timer, ctx)),
             }
         }
@@ -202,7 +206,7 @@ impl Supervisor {
                     self.context.wake.queue_result(token, libc::EPIPE, 0);
                 }
             }
-            Command::Resume { exec } => self.with(exec, |actor, ctx| actor.resume(ctx)),
+            Command::Readers { exec } => self.look_at_readers(exec),
             Command::Collect { exec } => self.with(exec, |actor, ctx| actor.collect(ctx)),
             Command::EndAll { grace_ns, token } => self.end_all(grace_ns, token),
             Command::KillAll { token } => {
@@ -224,11 +228,21 @@ impl Supervisor {
             }
             Command::Drain => {
                 self.context.draining = true;
-                self.each(|actor, ctx| actor.resume(ctx));
+                self.each(|actor, ctx| actor.flow(ctx));
             }
             Command::Scanned(found) => self.looked(found),
             Command::Stop => {}
         }
+    }
+
+    /// Reads on or not, as an exec's readers have it now; forgets those that were expected and did
+    /// not come. An exec has readers also when nothing of it is left to watch.
+    fn look_at_readers(&mut self, exec: u32) {
+        if let Some(exec) = self.table.get(exec) {
+            let next = exec.facts().log.expire(boottime_ns());
+            self.context.timers.set(exec.id, Timer::Expected, next);
+        }
+        self.with(exec, |actor, ctx| actor.pace(ctx));
     }
 
     fn adopt(&mut self, spawned: Spawned) {

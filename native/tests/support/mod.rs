@@ -10,7 +10,7 @@ use guestd::core::{Core, Settings};
 use guestd::process::context::{Command, Spans};
 use guestd::process::exec::Exec;
 use guestd::process::exec::Request;
-use guestd::process::log::{LAG_BYTES, Next, Sizes, Stream};
+use guestd::process::log::{Log, Next, Sizes, Stream};
 use guestd::wake::{EVENT_SIZE, Kind};
 
 /// Short spans, so that deadlines can be waited for.
@@ -21,11 +21,7 @@ const SPANS: Spans = Spans {
 };
 
 pub const QUICK: Settings = Settings {
-    sizes: Sizes {
-        capture: 1 << 20,
-        window: 1 << 16,
-        lag: LAG_BYTES,
-    },
+    sizes: Sizes::new(1 << 20, 1 << 16),
     spans: SPANS,
     spool: "/tmp",
 };
@@ -137,7 +133,7 @@ impl Host {
         let mut heard = Vec::new();
         while !String::from_utf8_lossy(&heard).contains(text) {
             let mut buffer = [0; 4096];
-            let next = exec.facts().log.next(reader, &mut buffer);
+            let next = self.next(reader, &mut buffer);
             match next {
                 Next::Output(_, _, count) => heard.extend(&buffer[..count]),
                 Next::Gap(..) => {}
@@ -146,6 +142,12 @@ impl Host {
             }
         }
         self.core.detach(reader);
+    }
+
+    /// Reads as TypeScript does: pipes that were paused for the reader go on once there is room.
+    pub fn next(&self, reader: u32, out: &mut [u8]) -> Next {
+        let read = |log: &mut Log, now| log.next(reader, out, now);
+        self.core.read(reader, read).unwrap()
     }
 
     fn event(&self, wanted: impl Fn(&Seen) -> bool) -> Seen {
