@@ -83,7 +83,9 @@ export function schemaDocument(options: DocumentOptions): JsonObject {
       code: 404,
       error: "",
       meaning: "The path is none of the routes; asked of neither token nor method. One line of " +
-        "text. A path of the roster with another method, HEAD included, answers 405 with `Allow`.",
+        "text. A path of the roster with another method, HEAD included, answers 405 with `Allow`. " +
+        "A hook's path is unmatched for a request with an `Origin`, or a `Sec-Fetch-Site` other " +
+        "than `none`.",
     },
     definition_collisions: [],
     $defs: Object.fromEntries(

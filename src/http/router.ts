@@ -86,7 +86,8 @@ export function createRouter(options: RouterOptions): Router {
   async function answer(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
     const target = cutTarget(request.url, request.headers.get("host"));
     if (target === undefined) return text(400, "The authority must be host[:port].");
-    const fits = roster.find(target.path);
+    const fits = roster.find(target.path)
+      .filter(({ row }) => row.auth !== "PlatformHook" || !isOfWebPage(request.headers));
     if (fits.length === 0) return text(404, "No such route.");
     const fit = fits.find(({ row }) => row.method === request.method);
     if (fit === undefined) {
@@ -167,6 +168,14 @@ function logFailure(log: Log, msg: string, route: string, error: unknown): void 
   const frames = error instanceof Error ? (error.stack ?? "").split("\n") : [];
   const at = frames.filter((line) => line.startsWith("    at ")).slice(0, 8);
   log.error(msg, { route, kind, at: at.map((line) => line.trim()).join(" < ") });
+}
+
+/**
+ * Whether a browser sends a request for a web page, which may name any address, loopback too. For such a request there
+ * are no hooks: those ask for no token, and one of them takes the token, another ends the VM.
+ */
+function isOfWebPage(headers: Headers): boolean {
+  return headers.has("origin") || (headers.get("sec-fetch-site") ?? "none") !== "none";
 }
 
 /**
