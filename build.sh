@@ -7,21 +7,21 @@ tools=$root/.tools
 caller_directory=$PWD
 cd "$root"
 
-# One row a command: its name, the file under scripts/build/ that defines command_NAME, what it does.
+# One row a command: its name, the file under scripts/build/ that defines command_NAME, its arguments, what it does.
 commands=(
-  "setup|setup|Deno, the native library and the bundle, whatever of them is missing or out of date"
-  "run|run|set up, then become the daemon, on 127.0.0.1:9000 unless GUESTD_LISTEN says otherwise"
-  "demo|run|a guided tour of a real daemon on a free port, which then serves until interrupted"
-  "test|test|set up, then every quick test, Rust and TypeScript; with arguments: deno test with them, alone"
-  "ci|ci|check, test, properties for longer, a short soak, and the guest image in QEMU"
-  "bench|bench|measure the daemon against the kernel and OpenSSH; --quick, --only PART, --write into docs/"
-  "soak|bench|20,000 commands of mixed kinds from 32 clients, every output and exit compared"
-  "coverage|coverage|which lines the tests execute; with --one start or upload: which files one request takes"
-  "check|check|format, lint, types, documentation, clippy; changes nothing"
-  "compile|compile|the daemon as one file, dist/guestd; needs Deno's host or DENORT_BIN"
-  "image|image|a guest's kernel and disk in dist/image/, for amd64 or arm64"
-  "dockerfile|dockerfile|builds image/Dockerfile without a container engine and drives its guest; needs root"
-  "vm-test|vm_test|boots the image in QEMU and drives it over HTTP; as root installs what that needs"
+  "setup|setup||Deno, the native library and the bundle, whatever of them is missing or out of date"
+  "run|run|[--version]|set up, then become the daemon, on 127.0.0.1:9000 unless GUESTD_LISTEN says otherwise"
+  "demo|run||a guided tour of a real daemon on a free port, which then serves until interrupted"
+  "test|test|[FILE...]|set up, then every quick test, Rust and TypeScript; with arguments: deno test with them, alone"
+  "ci|ci||check, test, properties for longer, a short soak, and the guest image in QEMU"
+  "bench|bench|[--quick] [--only PART] [--write]|measure the daemon against the kernel and OpenSSH; PART is files, tunnel or words of a line of the table, --write puts that into docs/"
+  "soak|bench|[COUNT]|20,000 commands of mixed kinds, or COUNT, from 32 clients, every output and exit compared"
+  "coverage|coverage|[--one REQUEST]|which lines the tests execute; for one REQUEST, start or upload: which files it takes"
+  "check|check||format, lint, types, documentation, clippy; changes nothing"
+  "compile|compile|[ARCH [FILE]]|the daemon as one file, dist/guestd or FILE, for amd64 or arm64; needs Deno's host or DENORT_BIN"
+  "image|image|[ARCH] [--fresh]|a guest's kernel and disk in dist/image/, for amd64 or arm64; --fresh takes Debian's updates"
+  "dockerfile|dockerfile||builds image/Dockerfile without a container engine and drives its guest; needs root"
+  "vm-test|vm_test|[ARCH]|boots the image, for amd64 or arm64, in QEMU and drives it over HTTP; as root installs what that needs"
 )
 
 source "$root/scripts/build/say.sh"
@@ -29,12 +29,22 @@ source "$root/scripts/build/say.sh"
 command_help() {
   echo "usage: ./build.sh COMMAND [ARGUMENT...]"
   echo
-  local row name file does
+  local row name file takes does
   for row in "${commands[@]}"; do
-    IFS='|' read -r name file does <<<"$row"
+    IFS='|' read -r name file takes does <<<"$row"
     printf '  %-10s %s\n' "$name" "$does"
   done
-  printf '  %-10s %s\n' help "this text"
+  printf '  %-10s %s\n' help "this text; COMMAND --help says what a command takes"
+}
+
+# help_of ROW: one command's help. The settings are the daemon's, which may not be built yet.
+help_of() {
+  local name file takes does
+  IFS='|' read -r name file takes does <<<"$1"
+  printf 'usage: ./build.sh %s%s\n\n%s\n' "$name" "${takes:+ $takes}" "$does"
+  [ "$name" = run ] || return 0
+  printf '\nSettings come from the environment, here with the defaults of a daemon in an image:\n\n'
+  sed -nE 's/^\| `(GUESTD_[A-Z_]+)` \| `?([^`]*)`? \| (.*) \|$/  \1=\2\n      \3/p' docs/configuration.md
 }
 
 main() {
@@ -43,14 +53,16 @@ main() {
   case $wanted in
     help | -h | --help) command_help; return ;;
   esac
-  local row name file does
+  local row name file
   for row in "${commands[@]}"; do
-    IFS='|' read -r name file does <<<"$row"
-    if [ "$name" = "$wanted" ]; then
-      source "$root/scripts/build/$file.sh"
-      "command_${name//-/_}" "$@"
-      return
-    fi
+    IFS='|' read -r name file _ <<<"$row"
+    [ "$name" = "$wanted" ] || continue
+    case " $* " in
+      *" -h "* | *" --help "*) help_of "$row"; return ;;
+    esac
+    source "$root/scripts/build/$file.sh"
+    "command_${name//-/_}" "$@"
+    return
   done
   command_help >&2
   die "there is no command '$wanted'"

@@ -4,6 +4,9 @@
 #   GUESTD_VM_DISK      a disk to write to; without one the image's own, unchanged afterwards
 #   GUESTD_VM_MEMORY    memory in MiB (512)
 #   GUESTD_VM_APPEND    more words for the kernel's command line, such as guestd.init=child
+case " $* " in
+  *" -h "* | *" --help "*) sed -n '2,/^[^#]/s/^# //p' "$0"; exit ;;
+esac
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 arch=${1:-amd64}
