@@ -1,4 +1,5 @@
 import { type Limits, limitsBy } from "./contract/limits.ts";
+import { cut, quoted } from "./contract/quoted.ts";
 import { VERSION } from "./contract/version.ts";
 import {
   allSettings,
@@ -48,7 +49,8 @@ export function readConfig(
     if (given !== "") {
       const instead = fallback || "none";
       warnings.push(
-        `${setting.variable} must be ${formOf(setting)}; the default stays in force: ${instead}`,
+        `${setting.variable} must be ${formOf(setting)}, not ${quoted(given)}; the default stays ` +
+          `in force: ${instead}`,
       );
     }
     const value = parseSetting(setting, fallback);
@@ -68,6 +70,13 @@ export function readConfig(
     limits: limitsBy((name, row) => read(limitSetting(name, row)) as number),
   };
   return { config: config as Config, warnings };
+}
+
+/** One sentence for each of `names` that looks like a setting and is none. */
+export function unknownVariables(names: Iterable<string>): readonly string[] {
+  const known = new Set(allSettings().map(({ variable }) => variable));
+  return [...names].filter((name) => name.startsWith("GUESTD_") && !known.has(name))
+    .map((name) => `${cut(name)} is no setting, and has no effect: guestd --help lists all`);
 }
 
 /** What `guestd --help` prints. */

@@ -18,6 +18,7 @@ import { systemRoutes } from "./http/routes/system.ts";
 import { tunnelRoutes } from "./http/routes/tunnel.ts";
 import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
+import { type ListenAddress, SETTINGS } from "./settings.ts";
 import { Tunnels } from "./tunnel/tunnels.ts";
 import { within } from "./within.ts";
 
@@ -54,6 +55,7 @@ export interface DaemonOptions {
  */
 export class Daemon {
   readonly #drainMs: number;
+  readonly #address: ListenAddress;
   readonly #log: Log;
   readonly #core: Core;
   readonly #registry: Registry;
@@ -71,6 +73,7 @@ export class Daemon {
   /** Opens the core and furnishes the rooms. Throws when the core cannot be opened. */
   constructor({ config, library, log, env }: DaemonOptions) {
     const { limits, hookPrefix, versionHeader } = config;
+    this.#address = config.listen;
     this.#drainMs = config.drainSecs * 1000;
     this.#log = log;
     this.#core = Core.open(library, {
@@ -168,8 +171,17 @@ export class Daemon {
 
   /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
   async listen(): Promise<void> {
+    // Not waited for: its disk may hang.
+    void this.#files.checkSpool();
     await this.#identity.repair();
-    this.#listener.listen();
+    try {
+      this.#listener.listen();
+    } catch (error) {
+      const { hostname, port } = this.#address;
+      const cause = error instanceof Error ? error.message : typeof error;
+      const { variable } = SETTINGS.listen;
+      throw new Error(`Cannot listen on ${hostname}, port ${port} (${variable}): ${cause}`);
+    }
   }
 
   /** The keys count from the turn in which the token does; the repair may take its time. */

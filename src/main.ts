@@ -1,16 +1,17 @@
-import { helpText, readConfig } from "./config.ts";
+import { helpText, readConfig, unknownVariables } from "./config.ts";
 import { schemaDocument } from "./contract/document.ts";
 import { encodeJson } from "./contract/json.ts";
 import { VERSION } from "./contract/version.ts";
 import { Daemon } from "./daemon.ts";
 import { Log } from "./log.ts";
 
-const env = (name: string): string | undefined => Deno.env.get(name);
-
 /** Runs `guestd` with its arguments and gives the exit code. */
 async function main(args: readonly string[]): Promise<number> {
   const listenDefault = args[0] === "--listen-default" ? args[1] ?? "" : undefined;
   const [option, ...more] = listenDefault === undefined ? args : args.slice(2);
+  // All at once, for a single variable whose value is not UTF-8 would be an exception; here it is as good as not set.
+  const variables = new Map(Object.entries(Deno.env.toObject()));
+  const env = (name: string): string | undefined => variables.get(name);
   const { config, warnings } = readConfig(env, listenDefault);
   if (option === "--version" && more.length === 0) return print(VERSION);
   if (option === "--help" && more.length === 0) return print(helpText(listenDefault).trimEnd());
@@ -22,7 +23,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 2;
   }
   const log = new Log(config.logLevel);
-  for (const warning of warnings) log.warn(warning);
+  for (const warning of [...warnings, ...unknownVariables(variables.keys())]) log.warn(warning);
   const library = config.library || new URL("./libguestd.so", import.meta.url);
   return await serve(new Daemon({ config, library, log, env }), log);
 }

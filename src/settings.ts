@@ -1,4 +1,5 @@
-import { type LimitRow, LIMITS } from "./contract/limits.ts";
+import { type LimitRow, LIMITS, limitVariable } from "./contract/limits.ts";
+import { UINT64_MAX } from "./contract/schema.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 
 /** An address to listen on. */
@@ -19,6 +20,8 @@ export interface Kinds {
   readonly header: string;
   /** A whole number. */
   readonly integer: number;
+  /** A whole number of 64 bits. */
+  readonly uint64: bigint;
   /** A number of seconds, fractions included. */
   readonly seconds: number;
   /** Whether something is on. */
@@ -72,9 +75,8 @@ export const SETTINGS = {
   },
   diskReserveBytes: {
     variable: "GUESTD_DISK_RESERVE_BYTES",
-    kind: "integer",
+    kind: "uint64",
     fallback: "268435456",
-    range: [0, Number.MAX_SAFE_INTEGER],
     purpose: "Bytes that must stay free on a disk that is written to; 0 disables the guard.",
   },
   identityRepair: {
@@ -122,11 +124,10 @@ export const SETTINGS = {
   },
 } as const satisfies Record<string, Setting>;
 
-/** The setting of a limit: `GUESTD_` and the limit's name in capitals. */
+/** The setting of a limit. */
 export function limitSetting(name: string, { value, range, purpose }: LimitRow): Setting {
   const kind = name.endsWith("_secs") ? "seconds" : "integer";
-  const variable = `GUESTD_${name.toUpperCase()}`;
-  return { variable, kind, fallback: String(value), range, purpose };
+  return { variable: limitVariable(name), kind, fallback: String(value), range, purpose };
 }
 
 /** All settings, those of the limits last. */
@@ -157,6 +158,7 @@ const FORMS: { readonly [K in keyof Kinds]: string } = {
   prefix: "an absolute path of plain segments",
   header: "a header name that means nothing else",
   integer: "an integer",
+  uint64: `an integer from 0 to ${UINT64_MAX}`,
   seconds: "a number of seconds",
   switch: "on or off",
   path: "an absolute path",
@@ -170,6 +172,7 @@ const PARSERS: { readonly [K in keyof Kinds]: (text: string) => Kinds[K] | undef
   prefix: parsePrefix,
   header: parseHeaderName,
   integer: (text) => /^[0-9]{1,16}$/.test(text) ? Number(text) : undefined,
+  uint64: parseUint64,
   seconds: (text) => /^[0-9]{1,10}(?:\.[0-9]{1,9})?$/.test(text) ? Number(text) : undefined,
   switch: (text) => text === "on" ? true : text === "off" ? false : undefined,
   path: (text) => text.startsWith("/") && !text.includes("\0") ? text : undefined,
@@ -177,6 +180,11 @@ const PARSERS: { readonly [K in keyof Kinds]: (text: string) => Kinds[K] | undef
   names: parseNames,
   level: (text) => LOG_LEVELS.find((level) => level === text),
 };
+
+function parseUint64(text: string): bigint | undefined {
+  const value = /^[0-9]{1,20}$/.test(text) ? BigInt(text) : undefined;
+  return value !== undefined && value <= UINT64_MAX ? value : undefined;
+}
 
 function parseAddress(text: string): ListenAddress | undefined {
   const match = /^(?:(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._]*):)?([0-9]{1,5})$/.exec(text);

@@ -11,11 +11,11 @@ import { diskAvailable } from "../native/system.ts";
 export class DiskGauge {
   readonly #core: Core;
   readonly #path: string;
-  readonly #reserveBytes: number;
+  readonly #reserveBytes: bigint;
   #pending: Promise<DiskHealth | null> | undefined;
 
   /** Measures the file system of `path`; `reserveBytes` must stay free, 0 for no guard. */
-  constructor(core: Core, path: string, reserveBytes: number) {
+  constructor(core: Core, path: string, reserveBytes: bigint) {
     this.#core = core;
     this.#path = path;
     this.#reserveBytes = reserveBytes;

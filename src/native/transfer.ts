@@ -55,7 +55,7 @@ export interface UploadSettings {
   /** Directory for spooled bodies; the system's own for temporary files is the next choice. */
   readonly spoolDir: string;
   /** Bytes that must stay available on a file system that is written; 0 for no guard. */
-  readonly reserveBytes: number;
+  readonly reserveBytes: bigint;
 }
 
 /**
@@ -104,11 +104,11 @@ export class Transfer {
   ): Transfer {
     const name = new TextEncoder().encode(path);
     const spool = new TextEncoder().encode(settings.spoolDir);
-    const reserve = BigInt(settings.reserveBytes);
     const { guestd_upload_file: open } = core.symbols;
     return new Transfer(
       core,
-      (token) => open(name, name.length, mode ?? -1, reserve, spool, spool.length, token),
+      (token) =>
+        open(name, name.length, mode ?? -1, settings.reserveBytes, spool, spool.length, token),
     );
   }
 
@@ -116,11 +116,10 @@ export class Transfer {
   static writeTree(core: Core, root: string, settings: UploadSettings): Transfer {
     const name = new TextEncoder().encode(root);
     const spool = new TextEncoder().encode(settings.spoolDir);
-    const reserve = BigInt(settings.reserveBytes);
     const { guestd_upload_tree: open } = core.symbols;
     return new Transfer(
       core,
-      (token) => open(name, name.length, reserve, spool, spool.length, token),
+      (token) => open(name, name.length, settings.reserveBytes, spool, spool.length, token),
     );
   }
 

@@ -1,5 +1,10 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { plain, text } from "../support/answers.ts";
 import { Daemon, runOnce } from "../support/daemon.ts";
+import { LogLines } from "../support/log_lines.ts";
+import { Scratch } from "../support/scratch.ts";
+
+const BUILD = new URL("../../build.sh", import.meta.url).pathname;
 
 Deno.test("a setting that does not parse is logged and its default kept, for the daemon must start", async () => {
   await using daemon = await Daemon.bootstrapped({
@@ -16,6 +21,68 @@ Deno.test("a setting that does not parse is logged and its default kept, for the
     ok(warnings.some((line) => JSON.stringify(line).includes(`GUESTD_${name}`)), name);
   }
   strictEqual(warnings.length, 3);
+  ok(warnings.some(({ msg }) => msg.includes('not "no slash"')));
+});
+
+Deno.test("a slip in the environment is named at the start, and the daemon serves all the same", async () => {
+  using scratch = new Scratch();
+  const file = scratch.file("file", "");
+  const cases: readonly (readonly [variable: string, value: string, says: RegExp])[] = [
+    ["GUESTD_KILL_GRACE", "1", /GUESTD_KILL_GRACE is no setting/],
+    ["GUESTD_SPOOL_DIR", scratch.join("none"), /GUESTD_SPOOL_DIR.*\/none: ENOENT/],
+    ["GUESTD_SPOOL_DIR", file, /GUESTD_SPOOL_DIR.*\/file: it is no directory/],
+    ["GUESTD_DRAIN_SECS", "so\non", /GUESTD_DRAIN_SECS must be .*not .*so.*n.*on/],
+  ];
+  for (const [variable, value, says] of cases) {
+    await using daemon = await Daemon.start({ env: { [variable]: value } });
+    await daemon.log.until(`a word on ${variable}`, (line) => says.test(JSON.stringify(line)));
+    deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "warn").length, 1);
+  }
+  await using daemon = await Daemon.start({ env: { GUESTD_SPOOL_DIR: scratch.path } });
+  strictEqual(await daemon.stop(), 0);
+  deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "warn"), []);
+});
+
+Deno.test("a reserve of any 64 bits is in force, and published with all its digits", async () => {
+  const most = "18446744073709551615";
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: most } });
+  const health = await text(await daemon.fetch("/v1/health"));
+  ok(health.includes(`"reserve_bytes":${most},"under_pressure":true`), health);
+  using scratch = new Scratch();
+  const path = `/v1/fs/file?path=${scratch.join("x")}`;
+  const line = await plain(await daemon.fetch(path, { method: "PUT", body: "x" }), 507);
+  ok(line.includes(most), line);
+});
+
+Deno.test("a variable that is no UTF-8 is as good as not set, for the daemon must start", async () => {
+  const through = ["bash", "-c", `GUESTD_DRAIN_SECS=$'\\xff' exec "$0"`];
+  await using daemon = await Daemon.bootstrapped({ through });
+  strictEqual((await daemon.outcome(await daemon.exec("exit 3"))).exit_code, 3);
+});
+
+Deno.test("an address that cannot be had is named with its variable", async () => {
+  await using daemon = await Daemon.start();
+  for (const address of [`127.0.0.1:${daemon.port}`, "192.0.2.1:9000"]) {
+    const { code, stderr } = await runOnce([], { GUESTD_LISTEN: address });
+    strictEqual(code, 1);
+    const [host, port] = address.split(":");
+    const { msg, cause } = JSON.parse(stderr.trimEnd().split("\n").at(-1) ?? "");
+    strictEqual(msg, "cannot serve");
+    match(cause, new RegExp(`^Cannot listen on ${host}, port ${port} \\(GUESTD_LISTEN\\): .+$`));
+  }
+});
+
+Deno.test("build.sh run keeps an address without a host on loopback", async () => {
+  await using other = await Daemon.start();
+  strictEqual(await other.stop(), 0);
+  const address = { GUESTD_LISTEN: String(other.port) };
+  const child = new Deno.Command(BUILD, { args: ["run"], env: address, stderr: "piped" }).spawn();
+  const log = new LogLines(child.stderr);
+  const line = await log.until("it listen", ({ msg }) => msg === "listening");
+  deepStrictEqual([line["hostname"], line["port"]], ["127.0.0.1", other.port]);
+  child.kill("SIGTERM");
+  strictEqual((await child.status).code, 0);
+  await log.ended;
 });
 
 Deno.test("GUESTD_LOG is the lowest level that is logged", async () => {

@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
-import { type Config, helpText, readConfig } from "../../src/config.ts";
+import { type Config, helpText, readConfig, unknownVariables } from "../../src/config.ts";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
 import { VERSION } from "../../src/contract/version.ts";
 import { allSettings } from "../../src/settings.ts";
@@ -15,7 +15,7 @@ const DEFAULTS: Config = {
   listen: { hostname: "0.0.0.0", port: 9000 },
   hookPrefix: "/platform/runtime/v1",
   versionHeader: "service-version",
-  diskReserveBytes: 268_435_456,
+  diskReserveBytes: 268_435_456n,
   identityRepair: false,
   identityRoot: "/",
   inheritEnv: [],
@@ -84,7 +84,7 @@ Deno.test("every setting is taken from its variable", () => {
       listen: DEFAULTS.listen,
       hookPrefix: "/a/b-c",
       versionHeader: "X-Version",
-      diskReserveBytes: 0,
+      diskReserveBytes: 0n,
       identityRepair: true,
       identityRoot: "/tmp/y",
       inheritEnv: ["PATH", "LANG", "TERM"],
@@ -112,7 +112,7 @@ Deno.test("a value that does not parse is warned of by its variable and the defa
     GUESTD_LISTEN: ["x", "x:", "1.2.3.4:65536", "a b:1", "::1:80", "[::1]", "/run/sock", "h:-1"],
     GUESTD_HOOK_PREFIX: ["x", "/", "//", "/a//b", "/a?b", "/a b", "/{id}", "/é", "/a/../b", "/."],
     GUESTD_VERSION_HEADER: ["a b", "a:b", "é", "Content-Length", "connection", "x".repeat(300)],
-    GUESTD_DISK_RESERVE_BYTES: ["-1", "1.5", "1e3", "1G", "9007199254740992", "9".repeat(99)],
+    GUESTD_DISK_RESERVE_BYTES: ["-1", "1.5", "1e3", "1G", "18446744073709551616", "9".repeat(99)],
     GUESTD_IDENTITY_REPAIR: ["yes", "1", "ON"],
     GUESTD_INHERIT_ENV: ["A=1"],
     GUESTD_SPOOL_DIR: ["tmp", "./x"],
@@ -130,8 +130,24 @@ Deno.test("a value that does not parse is warned of by its variable and the defa
       deepStrictEqual(config, DEFAULTS, `${name}=${value}`);
       strictEqual(warnings.length, 1);
       ok(warnings[0]?.startsWith(`${name} must be `), warnings[0]);
+      ok(warnings[0]?.includes(`, not ${JSON.stringify(value.slice(0, 200)).slice(0, -1)}`));
     }
   }
+});
+
+Deno.test("the disk reserve may be any number of 64 bits", () => {
+  for (const bytes of ["9007199254740993", "18446744073709551615"]) {
+    strictEqual(read({ GUESTD_DISK_RESERVE_BYTES: bytes }).diskReserveBytes, BigInt(bytes));
+  }
+});
+
+Deno.test("a variable that looks like a setting and is none is warned of", () => {
+  const known = allSettings().map(({ variable }) => variable);
+  deepStrictEqual(unknownVariables([...known, "PATH", "guestd_x", "MY_GUESTD_X"]), []);
+  const warnings = unknownVariables(["GUESTD_KILL_GRACE", ...known, `GUESTD_${"X".repeat(300)}`]);
+  strictEqual(warnings.length, 2);
+  ok(warnings[0]?.startsWith("GUESTD_KILL_GRACE is no setting"));
+  ok(!warnings[1]?.includes("X".repeat(194)));
 });
 
 Deno.test("the help lists every variable that is asked for, with its default", () => {
