@@ -1,3 +1,4 @@
+import { faultOf } from "./json_fault.ts";
 import { Mismatch } from "./schema.ts";
 
 /**
@@ -36,12 +37,16 @@ export function parseJson(bytes: Uint8Array, what: string): unknown {
   return parseJsonText(decoded, what);
 }
 
-/** Parses a string as JSON; throws {@link Mismatch} naming `what`. */
+/** Parses a string as JSON; throws {@link Mismatch} naming `what` and the place of the fault. */
 export function parseJsonText(source: string, what: string): unknown {
   try {
     return JSON.parse(source);
   } catch {
-    throw new Mismatch(`${what} is not valid JSON`);
+    throw new Mismatch(
+      source === ""
+        ? `${what} is empty`
+        : `${what} is not valid JSON at position ${faultOf(source)}`,
+    );
   }
 }
 

@@ -82,6 +82,16 @@ export const LIMITS = {
 /** Values of the limits; the schema document publishes those in force. */
 export type Limits = { readonly [K in keyof typeof LIMITS]: number };
 
+/** The variable that sets a limit. */
+export function limitVariable(name: string): string {
+  return `GUESTD_${name.toUpperCase()}`;
+}
+
+/** The sentence about what is larger than a limit allows, which is `bytes` of it. */
+export function exceeds(what: string, bytes: number, limit: keyof Limits): string {
+  return `${what} exceeds ${bytes} bytes (${limitVariable(limit)})`;
+}
+
 /** The values of a daemon that was not told otherwise. */
 export const DEFAULT_LIMITS: Limits = limitsBy((_name, { value }) => value);
 

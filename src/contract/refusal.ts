@@ -1,3 +1,4 @@
+import { exceeds } from "./limits.ts";
 import { object } from "./object.ts";
 import { choice, text } from "./schema.ts";
 
@@ -21,7 +22,9 @@ export const SLUGS = {
   already_acked: { status: 409, meaning: "The exec was acked before." },
   spawn_failed: {
     status: 500,
-    meaning: "The child could not be spawned; the detail names the step and the errno.",
+    meaning:
+      "The child could not be spawned; the detail names the step, the program or `cwd` that " +
+      "cannot be used, and the errno.",
   },
   stdin_write_timeout: {
     status: 408,
@@ -94,4 +97,9 @@ export class PlainRefusal extends Error {
     this.status = status;
     this.text = text;
   }
+}
+
+/** The refusal of a body above `max_body_bytes`. */
+export function bodyTooLarge(maxBytes: number): PlainRefusal {
+  return new PlainRefusal(413, `${exceeds("The body", maxBytes, "max_body_bytes")}.`);
 }

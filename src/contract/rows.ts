@@ -221,7 +221,8 @@ export const ROWS: readonly RouteRow[] = [
       slugged("stdin_closed"),
       slugged(
         "stdin_write_too_large",
-        "The decoded write exceeds `limits.max_stdin_write_bytes`, or the body what that needs.",
+        "The decoded write exceeds `limits.max_stdin_write_bytes`, or the body 2 MiB and twice " +
+          "that limit.",
       ),
       slugged("stdin_write_failed"),
     ],

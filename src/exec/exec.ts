@@ -1,4 +1,5 @@
 import type { Phase, StdinWrite } from "../contract/exec.ts";
+import { exceeds } from "../contract/limits.ts";
 import { Refusal } from "../contract/refusal.ts";
 import { EPIPE, errnoText, ETIMEDOUT } from "../native/errno.ts";
 import type { Facts, NativeExec } from "../native/exec.ts";
@@ -85,7 +86,8 @@ export class Exec {
     }
     const bytes = data ?? new Uint8Array();
     if (bytes.length > maxBytes) {
-      throw new Refusal("stdin_write_too_large", `the decoded write exceeds ${maxBytes} bytes`);
+      const text = exceeds("the decoded write", maxBytes, "max_stdin_write_bytes");
+      throw new Refusal("stdin_write_too_large", text);
     }
     const { status, value } = await this.native.writeStdin(bytes, eof);
     if (status === 0) return value;

@@ -13,14 +13,18 @@
  */
 
 import type { StartRequest } from "../contract/exec.ts";
+import { quoted } from "../contract/quoted.ts";
 import { errnoText } from "../native/errno.ts";
-import { type Spawn, SpawnError } from "../native/exec.ts";
+import { type Spawn, SpawnError, SpawnStep } from "../native/exec.ts";
 import { type PasswdEntry, type PasswdLookup, primaryGid } from "./passwd.ts";
 
 /** What Linux takes at most of arguments, variables and the pointers to them, whatever its limits, in bytes. */
 const MAX_ARGUMENTS_BYTES = 6 * 1024 * 1024;
 /** What each costs besides its text: a pointer and its end. */
 const EACH_BYTES = 8 + 1;
+
+/** What runs scripts. */
+export const SHELL = "/bin/sh";
 
 /** What is added to a request before the core can start it. */
 export interface LaunchSources extends EnvironmentSources {
@@ -46,7 +50,7 @@ export class Launch {
     const { user, group, shell, command } = request;
     if (leastBytes(request) > MAX_ARGUMENTS_BYTES) throw SpawnError.tooLong();
     return {
-      argv: shell ? ["/bin/sh", "-c", command[0] ?? ""] : command,
+      argv: shell ? [SHELL, "-c", command[0] ?? ""] : command,
       environment: this.#environments.of(user ?? this.#ownUid, request.env),
       cwd: request.cwd,
       uid: user,
@@ -66,11 +70,35 @@ function leastBytes({ command, env }: StartRequest): number {
   return bytes;
 }
 
-/** A failed start in words that repeat nothing of the request. */
-export function spawnFailure(error: unknown): string {
-  if (!(error instanceof SpawnError)) return "cannot start: the daemon failed; its log says where";
-  const cause = error.errno > 0 ? errnoText(error.errno) : `internal error ${error.errno}`;
-  return `cannot ${error.step}: ${cause}`;
+/** A failed start in words. */
+export interface SpawnFailure {
+  /** Words that repeat nothing of the request. */
+  readonly reason: string;
+  /** The same for the client, naming what of the request cannot be used. */
+  readonly detail: string;
+}
+
+/** Why the start of `request` failed. */
+export function spawnFailure(
+  error: unknown,
+  { command, shell, cwd }: StartRequest,
+): SpawnFailure {
+  if (!(error instanceof SpawnError)) {
+    const reason = "cannot start: the daemon failed; its log says where";
+    return { reason, detail: reason };
+  }
+  const { step, what, errno } = error;
+  const cause = errno > 0 ? errnoText(errno) : `internal error ${errno}`;
+  const [program = "", ...rest] = shell ? [SHELL] : command;
+  const named = step === SpawnStep.enter ? cwd : step === SpawnStep.execute ? program : null;
+  const isLine = step === SpawnStep.execute && rest.length === 0 && /\s/.test(program);
+  const hint = isLine
+    ? '; command is a list of arguments: a line for a shell needs "shell": true'
+    : "";
+  return {
+    reason: `cannot ${what}: ${cause}`,
+    detail: `cannot ${what}${named === null ? "" : ` ${quoted(named)}`}: ${cause}${hint}`,
+  };
 }
 
 /** Where a program is looked for when nobody says otherwise. */
@@ -163,6 +191,6 @@ export function defaults(user: PasswdEntry | undefined): Map<string, string> {
     environment.set("USER", user.name);
     environment.set("LOGNAME", user.name);
   }
-  environment.set("SHELL", user?.shell || "/bin/sh");
+  environment.set("SHELL", user?.shell || SHELL);
   return environment;
 }

@@ -1,4 +1,5 @@
 import type { StartRequest } from "../contract/exec.ts";
+import { quoted } from "../contract/quoted.ts";
 import { Refusal } from "../contract/refusal.ts";
 import type { ProcGroup } from "../contract/system.ts";
 import type { Log } from "../log.ts";
@@ -70,7 +71,7 @@ export class Registry implements Disposable {
     const entry = id === undefined ? undefined : this.#entries.get(id);
     // A start that is under way is waited for, and one that fails leaves no exec.
     const exec = entry instanceof Promise ? await entry.catch(() => undefined) : entry;
-    if (exec === undefined) throw new Refusal("unknown_exec", "no exec is registered under the id");
+    if (exec === undefined) throw new Refusal("unknown_exec", unknown(id));
     return exec;
   }
 
@@ -147,8 +148,8 @@ export class Registry implements Disposable {
       const native = await NativeExec.start(this.#core, this.#launching.of(request));
       return new Exec(request.exec_id, request.stdin, request.reap_group_on_exit, native);
     } catch (error) {
-      const detail = spawnFailure(error);
-      this.#log.info("a command could not be started", { detail });
+      const { reason, detail } = spawnFailure(error, request);
+      this.#log.info("a command could not be started", { detail: reason });
       throw new Refusal("spawn_failed", detail);
     }
   }
@@ -157,4 +158,10 @@ export class Registry implements Disposable {
     this.#entries.delete(exec.id);
     exec.collect();
   }
+}
+
+function unknown(id: string | undefined): string {
+  if (id === undefined) return "the id in the path is not percent-encoded UTF-8";
+  const start = id === "start" ? "; to start a command, POST to /v1/exec/start" : "";
+  return `no exec is registered under ${quoted(id)}${start}`;
 }

@@ -1,12 +1,17 @@
 import type { Limits } from "../contract/limits.ts";
+import { PlainRefusal } from "../contract/refusal.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
 import {
+  ENOTDIR,
   type LineRange,
   Transfer,
+  TransferError,
+  TransferStatus,
   type TreeLimits,
   type UploadSettings,
 } from "../native/transfer.ts";
+import { SETTINGS } from "../settings.ts";
 import { type Download, openDownload } from "./download.ts";
 import { FILE_READ, FILE_WRITE, refusing, type Statuses, TAR_READ, TAR_WRITE } from "./refusal.ts";
 import { Transfers } from "./transfers.ts";
@@ -20,6 +25,9 @@ export interface FilesOptions extends UploadSettings {
   /** Where failures of the disk are logged. */
   readonly log: Log;
 }
+
+/** What a gzip file begins with. */
+const GZIP = [0x1f, 0x8b];
 
 /** What takes the bytes of a request's body. */
 export interface Sink {
@@ -79,14 +87,45 @@ export class Files {
   }
 
   /** Extracts the archive that `pour` hands over into the directory `root`. */
-  writeTree(root: string, client: AbortSignal, pour: Pour): Promise<void> {
+  async writeTree(root: string, client: AbortSignal, pour: Pour): Promise<void> {
     const { core } = this.#options;
-    return this.#upload(
-      client,
-      TAR_WRITE,
-      () => Transfer.writeTree(core, root, this.#options),
-      pour,
-    );
+    let isGzip: boolean | undefined;
+    const noting: Pour = (sink, stopped) =>
+      pour({
+        write(bytes) {
+          isGzip ??= GZIP.every((byte, at) => bytes[at] === byte);
+          return sink.write(bytes);
+        },
+      }, stopped);
+    try {
+      await this.#upload(
+        client,
+        TAR_WRITE,
+        () => Transfer.writeTree(core, root, this.#options),
+        noting,
+      );
+    } catch (error) {
+      // Only then: a tar may begin so, too.
+      if (!isGzip || !(error instanceof PlainRefusal) || error.status !== 400) throw error;
+      throw new PlainRefusal(400, "Cannot read the archive: it is gzip, send it uncompressed");
+    }
+  }
+
+  /** Warns if the spool directory is not there. */
+  async checkSpool(): Promise<void> {
+    const { core, spoolDir, log } = this.#options;
+    const probe = Transfer.readFile(core, spoolDir);
+    try {
+      await probe.begun;
+      throw new TransferError(ENOTDIR, `Cannot use ${spoolDir}: it is no directory`);
+    } catch (error) {
+      // What a directory says to whoever wants to read it as a file.
+      if (!(error instanceof TransferError) || error.status === TransferStatus.isDirectory) return;
+      const variable = SETTINGS.spoolDir.variable;
+      log.warn("the spool directory cannot be used", { variable, cause: error.message });
+    } finally {
+      await probe.close();
+    }
   }
 
   /** Stops what is under way: downloads are cut, uploads leave nothing. */

@@ -1,6 +1,10 @@
+import { limitVariable } from "../contract/limits.ts";
 import { PlainRefusal } from "../contract/refusal.ts";
 import type { Log } from "../log.ts";
 import { ENOENT, ENOTDIR, TransferError, TransferStatus } from "../native/transfer.ts";
+
+/** What sets the limits of trees. */
+const TREE_LIMITS = ["max_tar_members", "max_tar_bytes"].map(limitVariable).join(", ");
 
 /** What a route answers to failures that have a status of their own; the others are 500. */
 export type Statuses = ReadonlyMap<number, number>;
@@ -49,6 +53,7 @@ export async function refusing<T>(
     } else if (status >= 500) {
       log.warn("a transfer failed", { errno: error.status, status, reason: error.message });
     }
-    throw new PlainRefusal(status, error.message);
+    const limits = error.status === TransferStatus.overLimit ? ` (${TREE_LIMITS})` : "";
+    throw new PlainRefusal(status, error.message + limits);
   }
 }

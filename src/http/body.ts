@@ -1,5 +1,5 @@
-import type { Limits } from "../contract/limits.ts";
-import { PlainRefusal, Refusal } from "../contract/refusal.ts";
+import { exceeds, type Limits } from "../contract/limits.ts";
+import { bodyTooLarge, PlainRefusal, Refusal } from "../contract/refusal.ts";
 import { BodyLost } from "./body_lost.ts";
 import { BodyMemory, BodyPlace } from "./body_memory.ts";
 
@@ -58,9 +58,7 @@ export async function readStartBody(
 ): Promise<Body> {
   const maxBytes = limits.max_body_bytes;
   const body = await readBody(request, { keepBytes: START_BYTES, maxBytes, memory });
-  if (body === "too large") {
-    throw new PlainRefusal(413, `The body exceeds ${maxBytes} bytes.`);
-  }
+  if (body === "too large") throw bodyTooLarge(maxBytes);
   if (body === "dropped") {
     throw new Refusal("spawn_failed", "the argument list is too long: the body exceeds 16 MiB");
   }
@@ -76,7 +74,8 @@ export async function readStdinBody(
   const max = stdinBytes(limits);
   const body = await readBody(request, { keepBytes: max, maxBytes: max, memory });
   if (typeof body === "string") {
-    throw new Refusal("stdin_write_too_large", `the body exceeds ${max} bytes`);
+    const text = exceeds("the body", max, "max_stdin_write_bytes");
+    throw new Refusal("stdin_write_too_large", text);
   }
   return body;
 }

@@ -88,11 +88,11 @@ export function createRouter(options: RouterOptions): Router {
     if (target === undefined) return text(400, "The authority must be host[:port].");
     const fits = roster.find(target.path)
       .filter(({ row }) => row.auth !== "PlatformHook" || !isOfWebPage(request.headers));
-    if (fits.length === 0) return text(404, "No such route.");
+    if (fits.length === 0) return text(404, "No such route: GET /v1/schema lists all.");
     const fit = fits.find(({ row }) => row.method === request.method);
     if (fit === undefined) {
       const allow = fits.map(({ row }) => row.method).join(", ");
-      return text(405, "The route has no such method.", { allow });
+      return text(405, `The route takes ${allow} only.`, { allow });
     }
     const { row, id } = fit;
     try {
@@ -186,16 +186,19 @@ function isOfWebPage(headers: Headers): boolean {
  */
 function refuseEntry(request: Request, token: TokenSource): Response | undefined {
   if (!token.installed) return text(503, "No token is installed yet.");
-  const presented = presentedToken(request.headers.get("authorization"));
+  const header = request.headers.get("authorization");
+  const presented = presentedToken(header ?? "");
   if (presented !== undefined && token.matches(presented)) return undefined;
-  return text(401, "The bearer token is missing or not the installed one.", {
-    "www-authenticate": "Bearer",
-  });
+  const fault = header === null
+    ? "is missing: it has to be Bearer and the token"
+    : presented === undefined
+    ? "is wrong: it has to be Bearer and the token"
+    : "is wrong: its token is not the installed one";
+  return text(401, `The header Authorization ${fault}.`, { "www-authenticate": "Bearer" });
 }
 
 /** The raw bytes after `Bearer `, the scheme in any case; undefined for anything else. */
-function presentedToken(header: string | null): Uint8Array | undefined {
-  if (header === null) return undefined;
+function presentedToken(header: string): Uint8Array | undefined {
   const space = header.indexOf(" ");
   if (space === -1 || header.slice(0, space).toLowerCase() !== "bearer") return undefined;
   // Deno hands each byte of a header over as one char, so this restores what was on the wire.

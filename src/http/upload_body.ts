@@ -1,4 +1,4 @@
-import { PlainRefusal } from "../contract/refusal.ts";
+import { bodyTooLarge } from "../contract/refusal.ts";
 import type { Sink } from "../files/files.ts";
 import { abandonBody, beginBody, declaredLength } from "./body.ts";
 import { BodyLost } from "./body_lost.ts";
@@ -63,7 +63,7 @@ export interface Pouring {
 
 /** Throws 413 for a body that is declared larger than `maxBytes`. */
 export function refuseDeclared(request: Request, maxBytes: number): void {
-  if ((declaredLength(request) ?? 0) > maxBytes) throw tooLarge(maxBytes);
+  if ((declaredLength(request) ?? 0) > maxBytes) throw bodyTooLarge(maxBytes);
 }
 
 /**
@@ -97,7 +97,7 @@ export async function pourBody(
       );
       ended = filled.done;
       received += filled.chunk.length;
-      if (received > maxBytes) throw tooLarge(maxBytes);
+      if (received > maxBytes) throw bodyTooLarge(maxBytes);
       if (filled.chunk.length === 0) break;
       const taken = sink.write(filled.chunk);
       taken.catch(failed.reject);
@@ -195,8 +195,4 @@ async function orLost<T>(reading: Promise<T>): Promise<T> {
   } catch {
     throw new BodyLost();
   }
-}
-
-function tooLarge(maxBytes: number): PlainRefusal {
-  return new PlainRefusal(413, `The body exceeds ${maxBytes} bytes.`);
 }

@@ -14,7 +14,7 @@ const ERRORS: ReadonlyMap<number, readonly [name: string, text: string]> = new M
   [16, ["EBUSY", "resource busy"]],
   [17, ["EEXIST", "file exists"]],
   [18, ["EXDEV", "crosses file systems"]],
-  [20, ["ENOTDIR", "not a directory"]],
+  [20, ["ENOTDIR", "a file where a directory is needed"]],
   [21, ["EISDIR", "is a directory"]],
   [22, ["EINVAL", "invalid argument"]],
   [23, ["ENFILE", "too many open files in the system"]],

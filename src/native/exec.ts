@@ -139,8 +139,8 @@ export function decodeFacts(view: DataView): Facts {
   };
 }
 
-/** Number of the step at which the kernel refuses arguments. */
-const EXECUTE = 9;
+/** The steps of a start that are about a word of its request. */
+export const SpawnStep = { enter: 8, execute: 9 } as const;
 
 /** The steps of a start: `Step` in `native/src/process/child.rs`. */
 const STEPS: ReadonlyMap<number, string> = new Map([
@@ -151,28 +151,32 @@ const STEPS: ReadonlyMap<number, string> = new Map([
   [5, "drop supplementary groups"],
   [6, "become the group"],
   [7, "become the user"],
-  [8, "enter the working directory"],
-  [EXECUTE, "execute the program"],
+  [SpawnStep.enter, "enter the working directory"],
+  [SpawnStep.execute, "execute the program"],
 ]);
 
 /** A child could not be started; nothing of it is left. */
 export class SpawnError extends Error {
+  /** Number of the step, as in {@link SpawnStep}. */
+  readonly step: number;
   /** What could not be done, as `execute the program`. */
-  readonly step: string;
+  readonly what: string;
   /** The kernel's errno; negative for a failure inside the library. */
   readonly errno: number;
 
   /** Names the step and the errno. */
-  constructor(step: string, errno: number) {
-    super(`Cannot ${step}: errno ${errno}`);
+  constructor(step: number, errno: number) {
+    const what = STEPS.get(step) ?? "start";
+    super(`Cannot ${what}: errno ${errno}`);
     this.name = "SpawnError";
     this.step = step;
+    this.what = what;
     this.errno = errno;
   }
 
   /** Arguments and variables that the kernel would refuse, and that are not shown to it. */
   static tooLong(): SpawnError {
-    return new SpawnError(STEPS.get(EXECUTE) ?? "start", E2BIG);
+    return new SpawnError(SpawnStep.execute, E2BIG);
   }
 }
 
@@ -214,7 +218,7 @@ export class NativeExec {
     const [exec] = started;
     if (status === 0 && exec !== undefined) return exec;
     if (exec !== undefined) exec.#forget();
-    throw new SpawnError(STEPS.get(value) ?? "start", status);
+    throw new SpawnError(value, status);
   }
 
   /** What is known of it now; once it is collected, what was known then. */

@@ -39,9 +39,10 @@ Deno.test("a large body whose strings look like bombs is taken", () => {
 });
 
 Deno.test("a large body that breaks off in a string is refused", () => {
-  for (const tail of ['"', '"\\', '"\\"', '"\\\\\\"']) {
+  for (const [tail, at] of [['"', 1], ['"\\', 1], ['"\\"', 3], ['"\\\\\\"', 5]] as const) {
     const body = encode(`["${"x".repeat(MIB)}",${tail}`);
-    throws(() => parseJson(body, "the body"), { message: "the body is not valid JSON" });
+    const message = `the body is not valid JSON at position ${MIB + 4 + at}`;
+    throws(() => parseJson(body, "the body"), { message });
   }
 });
 
