@@ -26,8 +26,7 @@ async function ended(daemon: Daemon, id: string): Promise<void> {
 
 /** Asks for the stream on a bare connection and reads nothing but the head. */
 async function attachStuck(daemon: Daemon, id: string, offset = 0): Promise<RawConnection> {
-  const connection = await daemon.connect();
-  await connection.send(
+  const connection = await daemon.connect(
     daemon.request("GET", `${execPath(id, "stream")}?offset=${offset}`),
   );
   strictEqual((await connection.head()).status, 200);

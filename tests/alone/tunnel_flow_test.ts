@@ -37,8 +37,9 @@ withTunnel.test("a flood to a stalled guest stalls the client, costs no memory, 
   ok(got < 64 * MIB, `the client got rid of ${got} bytes`);
   ok(daemon.rss() - before < 16 * MIB, `${before} bytes of memory became ${daemon.rss()}`);
   let heard = 0;
+  const buffer = new Uint8Array(MIB);
   while (heard < GIB) {
-    const count = await connection.socket.read(message);
+    const count = await connection.socket.read(buffer);
     if (count === null) throw new Error(`Cannot drain: the end came after ${heard}`);
     heard += count;
   }

@@ -240,8 +240,7 @@ withDaemon.test("long names, odd bytes and names of 4,096 bytes are extracted", 
 
 withDaemonAsRoot.test("a client that vanishes leaves nothing, not even the root's parents", async ({ daemon, scratch }) => {
   const fds = daemon.fdCount();
-  const connection = await daemon.connect();
-  await connection.send(
+  const connection = await daemon.connect(
     daemon.request("PUT", fileUrl("tar", scratch.join("a/root")), [sized(4000000)]),
   );
   await connection.send(archive([{ name: "f", content: "x".repeat(1_000_000) }]));

@@ -49,8 +49,7 @@ async function begun(
   target: string,
   framing: Header = CHUNKED,
 ): Promise<RawConnection> {
-  const connection = await daemon.connect();
-  await connection.send(
+  const connection = await daemon.connect(
     daemon.request("POST", target, [framing, ["Expect", "100-continue"]]),
   );
   match(new TextDecoder().decode(await connection.more()), /^HTTP\/1\.1 100 /);

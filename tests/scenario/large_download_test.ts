@@ -30,10 +30,7 @@ async function begun(
   route: Route,
   path: string,
 ): Promise<readonly [RawConnection, RawHead]> {
-  const connection = await daemon.connect();
-  await connection.send(
-    daemon.request("GET", fileUrl(route, path)),
-  );
+  const connection = await daemon.connect(daemon.request("GET", fileUrl(route, path)));
   const head = await connection.head();
   strictEqual(head.status, 200);
   strictEqual(header(head, "content-length") === undefined, route === "tar");

@@ -64,8 +64,7 @@ withDaemon.test("a chunked body is not collected in memory, whatever its connect
     ["POST", "/v1/exec/start", start, true],
   ];
   for (const [method, path, body, kept] of before) {
-    using first = await daemon.connect();
-    await first.send(
+    using first = await daemon.connect(
       daemon.request(method, path, [["Content-Length", `${body.length}`]]),
     );
     await first.send(body);

@@ -66,18 +66,10 @@ withDaemon.test("SIGTERM drains: a request in flight is answered, and its connec
   const id = await daemon.exec(["cat"], { stdin: true });
   using connection = await daemon.connect();
   const body = JSON.stringify({ data_b64: "aGVsbG8=" });
-  const whole = request(
-    "POST",
-    execPath(id, "stdin"),
-    [daemon.authorization],
-    body,
-  );
+  const whole = daemon.request("POST", execPath(id, "stdin"), [], body);
   // All but the last byte of the body: the request is in flight until the test says so.
   await connection.send(whole.subarray(0, -1));
-  await eventually(
-    "the request to be in flight",
-    () => daemon.fetch("/v1/health").then(() => true),
-  );
+  await daemon.health();
   daemon.signal("SIGTERM");
   await daemon.log.until("the drain", ({ msg }) => msg === "shutting down");
   await connection.send(whole.subarray(-1));
@@ -90,10 +82,7 @@ withDaemon.test("SIGTERM drains: a request in flight is answered, and its connec
 
 Deno.test("a request that never ends is drained for GUESTD_DRAIN_SECS at most", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0.5" } });
-  using connection = await daemon.connect();
-  await connection.send(
-    daemon.request("POST", "/v1/exec/start", [sized(100)]),
-  );
+  using _connection = await daemon.connect(daemon.request("POST", "/v1/exec/start", [sized(100)]));
   await daemon.health();
   const before = performance.now();
   strictEqual(await daemon.stop(), 0);
