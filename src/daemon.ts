@@ -26,7 +26,7 @@ import { within } from "./within.ts";
 const SIGHUP = 1;
 /** From SIGTERM to SIGKILL for what still runs at the end, in milliseconds. */
 const END_GRACE_MS = 2000;
-/** How long the end waits for exits to be published and for answers to be sent, in milliseconds. */
+/** How long the end waits for exits to be published, for answers to be sent and for the log, in milliseconds. */
 const FLUSH_MS = 1000;
 /** How long it waits for connections that have nothing to say, in milliseconds. */
 const LAST_MS = 100;
@@ -217,6 +217,11 @@ export class Daemon {
     } else {
       this.#log.info("already shutting down", { by });
     }
+  }
+
+  /** Waits until what was logged is written, for a moment: the process is about to end. */
+  flushLog(): void {
+    this.#core.flushLog(FLUSH_MS);
   }
 
   /** The signals that end it: a hang-up too, unless it was started to outlive its terminal. */

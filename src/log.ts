@@ -6,11 +6,16 @@ export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
 /** Level of a log line. */
 export type LogLevel = (typeof LOG_LEVELS)[number];
 
-/** What a line says beside its message. Never a token, payload, env value or stdin byte. */
-export type LogFields = Readonly<Record<string, string | number | bigint | boolean | null>>;
+/** What a line says beside its message. Never a token, payload, argument, env value or stdin byte. */
+export type LogFields =
+  & Readonly<Record<string, string | number | bigint | boolean | null>>
+  & { readonly [K in "time" | "level" | "msg"]?: never };
 
-/** Writes a part of `bytes` and returns how many; throws when it cannot. */
-export type LogSink = (bytes: Uint8Array<ArrayBuffer>) => number;
+/** Most lines are shorter than this, in bytes. */
+const LINE_BYTES = 4096;
+
+/** Writes a line, which is gone when this returns, or throws when it cannot. */
+export type LogSink = (line: Uint8Array<ArrayBuffer>) => void;
 
 /**
  * Writes one JSON object a line, `time`, `level` and `msg` before the fields. It never throws: a
@@ -20,14 +25,14 @@ export class Log {
   readonly #threshold: number;
   #sink: LogSink;
   readonly #encoder = new TextEncoder();
-  /** Whether the last line broke off; the next one then begins with a line end of its own. */
-  #torn = false;
+  readonly #buffer = new Uint8Array(LINE_BYTES);
+  readonly #clock = new IsoClock();
   #dropped = 0;
 
   /**
    * Makes a log that drops what is below `level`; the sink is standard error unless told otherwise.
    */
-  constructor(level: LogLevel, sink: LogSink = (bytes) => Deno.stderr.writeSync(bytes)) {
+  constructor(level: LogLevel, sink: LogSink = writeToStderr) {
     this.#threshold = LOG_LEVELS.indexOf(level);
     this.#sink = sink;
   }
@@ -76,14 +81,34 @@ export class Log {
   }
 
   #line(level: LogLevel, msg: string, fields: LogFields): void {
-    const head = { time: new Date().toISOString(), level, msg };
-    const line = encodeJson({ ...head, ...fields, ...head });
-    let rest = this.#encoder.encode(`${this.#torn ? "\n" : ""}${line}\n`);
-    const whole = rest.length;
-    try {
-      while (rest.length > 0) rest = rest.subarray(this.#sink(rest));
-    } finally {
-      if (rest.length < whole) this.#torn = rest.length > 0;
-    }
+    const head = `{"time":"${this.#clock.now()}","level":"${level}","msg":${encodeJson(msg)}`;
+    const more = encodeJson(fields).slice(1);
+    const line = `${head}${more === "}" ? "" : ","}${more}\n`;
+    // Busy daemons write thousands a second. A UTF-16 unit makes at most three bytes.
+    if (3 * line.length > LINE_BYTES) return this.#sink(this.#encoder.encode(line));
+    const { written } = this.#encoder.encodeInto(line, this.#buffer);
+    this.#sink(this.#buffer.subarray(0, written));
   }
+}
+
+/** The wall clock as ISO 8601 has it; a date is made once a second only. */
+class IsoClock {
+  #second = -1;
+  /** That second without its end. */
+  #text = "";
+
+  now(): string {
+    const ms = Date.now();
+    const second = Math.floor(ms / 1000);
+    if (second !== this.#second) {
+      this.#second = second;
+      this.#text = new Date(1000 * second).toISOString().slice(0, -4);
+    }
+    return `${this.#text}${String(ms - 1000 * second).padStart(3, "0")}Z`;
+  }
+}
+
+function writeToStderr(line: Uint8Array<ArrayBuffer>): void {
+  let rest = line;
+  while (rest.length > 0) rest = rest.subarray(Deno.stderr.writeSync(rest));
 }

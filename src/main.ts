@@ -23,9 +23,15 @@ async function main(args: readonly string[]): Promise<number> {
     return 2;
   }
   const log = new Log(config.logLevel);
-  for (const warning of [...warnings, ...unknownVariables(variables.keys())]) log.warn(warning);
   const library = config.library || new URL("./libguestd.so", import.meta.url);
-  return await serve(new Daemon({ config, library, log, env }), log);
+  let daemon: Daemon;
+  try {
+    daemon = new Daemon({ config, library, log, env });
+  } finally {
+    // Once there is a core, by which the log does not wait for its reader.
+    for (const warning of [...warnings, ...unknownVariables(variables.keys())]) log.warn(warning);
+  }
+  return await serve(daemon, log);
 }
 
 async function serve(daemon: Daemon, log: Log): Promise<number> {
@@ -44,9 +50,13 @@ async function serve(daemon: Daemon, log: Log): Promise<number> {
     event.preventDefault();
     log.error("an exception was not caught", { kind: kindOf(event.error) });
   });
-  await daemon.listen();
-  await daemon.ended;
-  if (Deno.pid === 1) daemon.powerOff();
+  try {
+    await daemon.listen();
+    await daemon.ended;
+    if (Deno.pid === 1) daemon.powerOff();
+  } finally {
+    daemon.flushLog();
+  }
   return 0;
 }
 

@@ -42,6 +42,8 @@ export const SYMBOLS = {
   guestd_members: { parameters: ["buffer", "u32", "u32"], result: "i32" },
   guestd_disk_available: { parameters: ["buffer", "u32", "u32"], result: "i32" },
   guestd_log: { parameters: ["buffer", "u32"], result: "i32" },
+  guestd_log_flush: { parameters: ["u32"], result: "i32" },
+  guestd_digest: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_is_ignored: { parameters: ["i32"], result: "i32" },
   guestd_trim: { parameters: [], result: "i32" },
   guestd_own_kib: { parameters: [], result: "i32" },

@@ -85,6 +85,7 @@ withDaemon.test("a bad start is 400 malformed_request with a detail that names t
     doesNotMatch(detail, /s3cret/, what);
   }
   deepStrictEqual(await daemon.procs(), []);
+  await daemon.logWritten();
   doesNotMatch(daemon.log.toString(), /s3cret/);
 });
 

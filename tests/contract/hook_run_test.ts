@@ -69,6 +69,7 @@ withStarted.test("a bad run hook is 400 with one line that names key or shape an
   const health = await daemon.health();
   strictEqual(health.bootstrapped, false);
   strictEqual(health.hooks.length, REFUSED.length);
+  await daemon.logWritten();
   doesNotMatch(daemon.log.toString(), /s3cret|12345678/);
 });
 
@@ -143,6 +144,7 @@ withStarted.test("a base environment's odd names are dropped with a warning that
   const { stdout } = await daemon.outcome(await daemon.exec("env"));
   for (const line of [/^GOOD=good=$/m, /^EMPTY=$/m, /^__proto__=p$/m]) match(stdout, line);
   doesNotMatch(stdout, /v4lue|BAD|WORSE/);
+  await daemon.logWritten();
   const dropped = daemon.log.lines.filter(({ msg }) => msg.startsWith("dropped a variable"));
   deepStrictEqual(dropped.map(({ name }) => name), ["", "A=B", "N\0", "BAD", "\ud800", "WORSE"]);
   strictEqual(dropped.every(({ level }) => level === "warn"), true);

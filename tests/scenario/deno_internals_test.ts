@@ -103,6 +103,7 @@ Deno.test("without a pause a tunnel works, and ends with 4500 where its guest ta
   strictEqual(closedBy(close).code, 4500);
   client.socket.close();
   await flooding;
+  await daemon.logWritten();
   const warnings = daemon.log.lines.filter(({ level }) => level === "warn");
   deepStrictEqual(warnings.map(({ deno }) => deno), [Deno.version.deno]);
 });

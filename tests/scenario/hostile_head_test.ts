@@ -138,6 +138,7 @@ withDaemonAsRoot.test("a thousand bad heads, fifty at a time, are refused as oft
     }));
   }
   await before.back();
+  await daemon.logWritten();
   ok(!daemon.log.lines.some(({ level }) => level === "error"), `${daemon.log}`);
   strictEqual((await daemon.fetch(execPath("nobody"))).status, 404);
 });

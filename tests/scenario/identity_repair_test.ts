@@ -64,6 +64,7 @@ Deno.test("a repair that hangs keeps nobody away, counts as degraded, and the ne
   const hung = await daemon.health();
   deepStrictEqual([hung.identity_degraded, hung.identity_repaired], [true, false]);
   await daemon.bootstrap();
+  await daemon.logWritten();
   deepStrictEqual(outcomes(daemon), []);
   // Only root may see where the daemon's threads wait.
   if (Deno.uid() === 0) strictEqual(opening(daemon), 1);
@@ -104,6 +105,7 @@ Deno.test("the identity is made anew at the start, and again with the token", as
   match(first, /^[0-9a-f]{32}\n$/);
   notStrictEqual(first, OLD);
   strictEqual(Deno.readTextFileSync(root.join("var/lib/dbus/machine-id")), first);
+  await daemon.logWritten();
   deepStrictEqual(outcomes(daemon), ROUND);
   const before = await daemon.health();
   strictEqual(before.identity_repaired, true);
@@ -111,6 +113,7 @@ Deno.test("the identity is made anew at the start, and again with the token", as
   await daemon.bootstrap();
   const second = machineId();
   notStrictEqual(second, first);
+  await daemon.logWritten();
   deepStrictEqual(outcomes(daemon), [
     ...ROUND,
     ...ROUND.map((line) => line.replace("random seed: repaired", "random seed: not applicable")),
@@ -129,6 +132,7 @@ Deno.test("a step that fails is said, stops no other, and changes no answer", as
   const health = await daemon.health();
   strictEqual(health.identity_repaired, true);
   strictEqual(health.identity_degraded, true);
+  await daemon.logWritten();
   strictEqual(outcomes(daemon)[3], "error random seed: failed");
   notStrictEqual(Deno.readTextFileSync(root.join("etc/machine-id")), OLD);
 });
@@ -141,5 +145,6 @@ Deno.test("switched off, nothing is touched", async () => {
   strictEqual(health.identity_degraded, false);
   strictEqual(Deno.readTextFileSync(root.join("etc/machine-id")), OLD);
   strictEqual(Deno.readTextFileSync(root.join("var/lib/systemd/random-seed")), "seed");
+  await daemon.logWritten();
   deepStrictEqual(outcomes(daemon), []);
 });

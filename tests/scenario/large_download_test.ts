@@ -115,6 +115,7 @@ withDaemonAsRoot.test("60 downloads whose clients do not read hold up nobody and
   ok(more < 150, `${more} MiB more`);
   for (const connection of connections) connection[Symbol.dispose]();
   await eventually("every descriptor closed", () => daemon.fdCount() <= fds + 3);
+  await daemon.logWritten();
   deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "warn"), []);
 });
 

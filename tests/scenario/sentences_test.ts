@@ -206,6 +206,7 @@ withOptions({ env: LIMITS }).test(
       });
     }
     deepStrictEqual(names(scratch), ["file"]);
+    await daemon.logWritten();
     doesNotMatch(daemon.log.toString(), /s3cret/);
   },
 );

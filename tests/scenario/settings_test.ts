@@ -36,6 +36,7 @@ Deno.test("a slip in the environment is named at the start, and the daemon serve
   for (const [variable, value, says] of cases) {
     await using daemon = await Daemon.start({ env: { [variable]: value } });
     await daemon.log.until(`a word on ${variable}`, (line) => says.test(JSON.stringify(line)));
+    await daemon.logWritten();
     deepStrictEqual(daemon.log.lines.filter(({ level }) => level === "warn").length, 1);
   }
   await using daemon = await Daemon.start({ env: { GUESTD_SPOOL_DIR: scratch.path } });

@@ -87,6 +87,7 @@ House.test(
     using tunnel = await house.tunnel();
     await tunnel.hello();
     strictEqual(guest.dials, 1);
+    await house.daemon.logWritten();
     for (const line of house.daemon.log.toString().split("\n")) {
       ok(!line.includes(pair.seedBytes.toBase64()) && !line.includes(pair.secret.toHex()), line);
     }

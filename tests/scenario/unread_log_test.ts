@@ -1,8 +1,9 @@
-import { ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { eventually } from "../support/await_event.ts";
 import { HOOK_PREFIX, LAUNCHER } from "../support/daemon.ts";
+import { LogLines } from "../support/log_lines.ts";
 
-/** Each hook is a line of some hundred bytes: far more than a pipe of 64 KiB takes. */
+/** Each hook is a line of some hundred bytes: far more than a pipe of 64 KiB and the daemon's queue take. */
 const HOOKS = 3000;
 
 Deno.test("a log that nobody reads holds no request up, and tells its hole once it is read", async () => {
@@ -33,4 +34,36 @@ Deno.test("a log that nobody reads holds no request up, and tells its hole once 
   await read;
   strictEqual((await child.status).code, 0);
   ok(log.split("\n").filter((line) => line.includes('"hook":"ready"')).length < HOOKS);
+});
+
+/** Variables that are no settings: a warning of a hundred bytes for each, more than a pipe takes. */
+const SLIPS = 900;
+
+Deno.test("what is told at the start waits for its reader, without holding the start up", async () => {
+  // Its log tells no port before it is read.
+  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = listener.addr;
+  listener.close();
+  const slips = Array.from({ length: SLIPS }, (_, n) => [`GUESTD_SLIP_${n}`, "x"]);
+  const address = `127.0.0.1:${port}`;
+  const child = new Deno.Command(LAUNCHER, {
+    env: { GUESTD_LISTEN: address, ...Object.fromEntries(slips) },
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+  const ready = async (): Promise<boolean> => {
+    const answer = await fetch(`http://${address}${HOOK_PREFIX}/ready`, { method: "POST" }).catch(
+      () => null,
+    );
+    await answer?.body?.cancel();
+    return answer?.status === 200;
+  };
+  await eventually("the daemon answer", ready);
+  const log = new LogLines(child.stderr);
+  await log.until("its start", ({ msg }) => msg === "listening");
+  strictEqual(log.lines.filter(({ msg }) => msg.startsWith("GUESTD_SLIP_")).length, SLIPS);
+  child.kill("SIGTERM");
+  strictEqual((await child.status).code, 0);
+  await log.ended;
+  deepStrictEqual(log.withMessage("log lines were lost"), []);
 });

@@ -138,6 +138,14 @@ export class Daemon extends ExecClient implements AsyncDisposable {
     return await this.post(`${HOOK_PREFIX}/${name}`, body, { headers: { authorization: "" } });
   }
 
+  /** Ends when the log has all that was told so far: its lines keep their order, and a hook adds one. */
+  async logWritten(): Promise<void> {
+    const marks = (): number => this.log.lines.filter((line) => line["hook"] === "ready").length;
+    const before = marks();
+    await text(await this.hook("ready"));
+    await this.log.until("the line of the hook", () => marks() > before);
+  }
+
   get document(): PublishedDocument {
     if (this.#published === undefined) throw new Error("Cannot see the schema: not fetched yet");
     return this.#published.document;

@@ -30,7 +30,6 @@ export class KeptLog {
   readonly lines: Record<string, unknown>[] = [];
   readonly log: Log = new Log("debug", (bytes) => {
     this.lines.push(JSON.parse(new TextDecoder().decode(bytes)));
-    return bytes.length;
   });
 }
 

@@ -1,13 +1,18 @@
 //! The process table, free space, power.
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use rustix::system::{RebootCommand, reboot};
 
 use super::with_core;
 use crate::abi::{Lent, bytes, guard, memory, negated, path_of};
 use crate::{disk, self_protection, stderr};
+
+/// How long a power-off waits for the log.
+const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// Lists the live members of every exec's group into `out`: pairs of u32, exec and pid. Completes
 /// `token` with the size of the whole list in bytes, of which `out` has the beginning.
@@ -45,8 +50,8 @@ pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token:
     })
 }
 
-/// Writes a part of a log line to standard error, as much as goes without waiting for its reader.
-/// Returns the bytes, or `-EAGAIN` when none go.
+/// Has a log line written to standard error, without waiting for its reader. `-EAGAIN` where too much waits
+/// already: the line is lost.
 ///
 /// # Safety
 /// `line` is null or points to `len` bytes that stay unchanged until this returns.
@@ -54,7 +59,29 @@ pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token:
 pub unsafe extern "C" fn guestd_log(line: *const u8, len: u32) -> i32 {
     // SAFETY: bytes demands what this function does.
     let line = unsafe { bytes(line, len) };
-    guard(|| Ok(stderr::write_ready(line).map_err(negated)? as i32))
+    guard(|| stderr::write(line).map(|()| 0).map_err(negated))
+}
+
+/// Waits until all log lines were written, at most `ms` milliseconds.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_log_flush(ms: u32) -> i32 {
+    guard(|| {
+        stderr::flush(Duration::from_millis(ms.into()));
+        Ok(0)
+    })
+}
+
+/// A digest of `data`, from 0 on, under a key of this process's own: equal data have the same, and it tells nothing of
+/// them to whoever has not the key.
+///
+/// # Safety
+/// `data` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_digest(data: *const u8, len: u32) -> i32 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    // SAFETY: bytes demands what this function does.
+    let data = unsafe { bytes(data, len) };
+    guard(|| Ok((KEY.hash_one(data) >> 33) as i32))
 }
 
 /// Whether this process was started with `signal` ignored, as nohup does: 1 or 0.
@@ -82,6 +109,7 @@ pub extern "C" fn guestd_own_kib() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_power_off() -> i32 {
     guard(|| {
+        stderr::flush(LAST_LINES);
         rustix::fs::sync();
         reboot(RebootCommand::PowerOff).map_err(negated)?;
         Ok(0)
