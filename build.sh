@@ -44,6 +44,7 @@ help_of() {
   printf 'usage: ./build.sh %s%s\n\n%s\n' "$name" "${takes:+ $takes}" "$does"
   [ "$name" = run ] || return 0
   printf '\nSettings come from the environment, here with the defaults of a daemon in an image:\n\n'
+  # shellcheck disable=SC2016
   sed -nE 's/^\| `(GUESTD_[A-Z_]+)` \| `?([^`]*)`? \| (.*) \|$/  \1=\2\n      \3/p' docs/configuration.md
 }
 
