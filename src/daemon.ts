@@ -148,7 +148,7 @@ export class Daemon {
           onResume: () => this.#core.resumed(),
           terminate: () => this.terminate("hook"),
         }),
-        ...execRoutes({ registry, limits, collect: collectNow }),
+        ...execRoutes({ registry, limits, log, collect: collectNow }),
         exec_stream: this.#streams.exec_stream,
         ...fileRoutes({
           files: this.#files,

@@ -1,4 +1,4 @@
-import { decodeBase64, parseJson } from "./json.ts";
+import { decodeBase64 } from "./json.ts";
 import {
   BODY,
   dictionary,
@@ -151,9 +151,9 @@ export class StdinResponse extends object({
   eof: bool(),
 }) {}
 
-/** Decodes a start body; throws {@link Mismatch}. */
-export function decodeStart(bytes: Uint8Array): StartRequest {
-  const request = StartRequest.decode(parseJson(bytes, BODY), BODY);
+/** Decodes a parsed start body; throws {@link Mismatch}. */
+export function decodeStart(body: unknown): StartRequest {
+  const request = StartRequest.decode(body, BODY);
   if (request.shell && request.command.length > 1) {
     throw new Mismatch("command must be a single script when shell is true");
   }
@@ -171,9 +171,9 @@ export interface StdinWrite {
   readonly eof: boolean;
 }
 
-/** Decodes a stdin body; throws {@link Mismatch}. Its size is looked at elsewhere. */
-export function decodeStdin(bytes: Uint8Array): StdinWrite {
-  const { data_b64, signal } = StdinRequest.decode(parseJson(bytes, BODY), BODY);
+/** Decodes a parsed stdin body; throws {@link Mismatch}. Its size is looked at elsewhere. */
+export function decodeStdin(body: unknown): StdinWrite {
+  const { data_b64, signal } = StdinRequest.decode(body, BODY);
   const data = data_b64 === null ? null : decodeBase64(data_b64, "data_b64");
   return { data, eof: signal === "eof" };
 }

@@ -152,6 +152,12 @@ export function dictionary<T>(
   };
 }
 
+/** Names in `value` that no field of `schema` has. */
+export function unknownFields(schema: ObjectSchema<unknown>, value: unknown): readonly string[] {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return [];
+  return Object.keys(value).filter((name) => !schema.fields.includes(name));
+}
+
 /** The JSON Schema by which another one refers to `schema`. */
 export function reference(schema: Schema<unknown>): JsonObject {
   return schema.name ? { $ref: `#/$defs/${schema.name}` } : schema.json;

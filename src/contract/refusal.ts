@@ -65,13 +65,16 @@ export class Refusal extends Error {
   readonly slug: Slug;
   /** HTTP status that belongs to the slug. */
   readonly status: number;
-  /** Prose of the answer; holds nothing of the request's values. */
+  /** Prose of the answer; of the request's values it holds none that is not the client's to see. */
   readonly detail: string;
+  /** The same for the log, which others read too. */
+  readonly reason: string;
 
   /** Makes the refusal that `slug` stands for. */
-  constructor(slug: Slug, detail: string) {
-    super(`${slug}: ${detail}`);
+  constructor(slug: Slug, detail: string, reason: string = detail) {
+    super(`${slug}: ${reason}`);
     this.name = "Refusal";
+    this.reason = reason;
     this.slug = slug;
     this.status = SLUGS[slug].status;
     this.detail = detail;

@@ -3,7 +3,15 @@ import { exceeds } from "../contract/limits.ts";
 import { Refusal } from "../contract/refusal.ts";
 import { EPIPE, errnoText, ETIMEDOUT } from "../native/errno.ts";
 import type { Facts, NativeExec } from "../native/exec.ts";
+import type { Fingerprint } from "./fingerprint.ts";
 import { within } from "../within.ts";
+
+/** What a command is made with. */
+export interface ExecOptions
+  extends Pick<Exec, "id" | "hasStdin" | "reap" | "fingerprint" | "native"> {
+  /** Is told when its outcome is published. */
+  readonly onPublished: (exec: Exec) => void;
+}
 
 /**
  * A registered command.
@@ -24,6 +32,8 @@ export class Exec {
   readonly reap: boolean;
   /** Its side in the core. */
   readonly native: NativeExec;
+  /** What its start asked for. */
+  readonly fingerprint: Fingerprint;
   readonly #startedMs = performance.now();
   #waiting: Set<() => void> | undefined;
   #readers = 0;
@@ -31,12 +41,16 @@ export class Exec {
   #collected = false;
 
   /** A command that was just started. */
-  constructor(id: string, hasStdin: boolean, reap: boolean, native: NativeExec) {
+  constructor({ id, hasStdin, reap, fingerprint, native, onPublished }: ExecOptions) {
     this.id = id;
     this.hasStdin = hasStdin;
     this.reap = reap;
+    this.fingerprint = fingerprint;
     this.native = native;
-    native.onPublished(() => this.stopWaiting());
+    native.onPublished(() => {
+      this.stopWaiting();
+      onPublished(this);
+    });
   }
 
   /** What the core knows of it. */

@@ -13,7 +13,7 @@
  */
 
 import type { StartRequest } from "../contract/exec.ts";
-import { quoted } from "../contract/quoted.ts";
+import { cut, quoted } from "../contract/quoted.ts";
 import { errnoText } from "../native/errno.ts";
 import { type Spawn, SpawnError, SpawnStep } from "../native/exec.ts";
 import { type PasswdEntry, type PasswdLookup, primaryGid } from "./passwd.ts";
@@ -68,6 +68,29 @@ function leastBytes({ command, env }: StartRequest): number {
   for (const text of command) bytes += text.length + EACH_BYTES;
   for (const [name, value] of env) bytes += name.length + 1 + value.length + EACH_BYTES;
   return bytes;
+}
+
+/** What the log says of a start. */
+export interface StartNote {
+  /** Its id. */
+  readonly exec_id?: string;
+  /** Its program without arguments. */
+  readonly program?: string;
+}
+
+/** The note on a start's body, of which nothing is known yet: what is not there is left out. */
+export function startNote(body: unknown): StartNote {
+  if (typeof body !== "object" || body === null) return {};
+  const { exec_id, command, shell } = body as Partial<Record<keyof StartRequest, unknown>>;
+  // Where it is not sure that this is no script, or it is none that could be started, nothing is told of it.
+  const isList = (shell === undefined || shell === false) && Array.isArray(command);
+  const program: unknown = shell === true ? SHELL : isList ? command[0] : null;
+  const isText = typeof program === "string" && !program.includes("\0");
+  return {
+    ...(typeof exec_id === "string" ? { exec_id: cut(exec_id) } : {}),
+    // What is behind white space was meant for an argument.
+    ...(isText ? { program: cut(/^\S*/.exec(program)?.[0] ?? "") } : {}),
+  };
 }
 
 /** A failed start in words. */

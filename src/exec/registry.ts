@@ -1,5 +1,5 @@
 import type { StartRequest } from "../contract/exec.ts";
-import { quoted } from "../contract/quoted.ts";
+import { cut, quoted } from "../contract/quoted.ts";
 import { Refusal } from "../contract/refusal.ts";
 import type { ProcGroup } from "../contract/system.ts";
 import type { Log } from "../log.ts";
@@ -9,7 +9,8 @@ import { StreamReader } from "../native/stream.ts";
 import { liveMembers } from "../native/system.ts";
 import { Collector } from "./collector.ts";
 import { Exec } from "./exec.ts";
-import { Launch, type LaunchSources, spawnFailure } from "./launch.ts";
+import { difference, type Digest, fingerprintOf } from "./fingerprint.ts";
+import { Launch, type LaunchSources, spawnFailure, startNote } from "./launch.ts";
 
 /** What the registry is made with. */
 export interface RegistryOptions {
@@ -19,7 +20,7 @@ export interface RegistryOptions {
   readonly sources: LaunchSources;
   /** How long an acked exec is kept, in seconds. */
   readonly ttlSecs: number;
-  /** Where failed starts are logged. */
+  /** Where starts, ends and kills are logged. */
   readonly log: Log;
 }
 
@@ -36,6 +37,8 @@ export class Registry implements Disposable {
   readonly #core: Core;
   readonly #launching: Launch;
   readonly #log: Log;
+  readonly #ownUid: number;
+  readonly #digest: Digest;
   readonly #entries = new Map<string, Entry>();
   readonly #collector: Collector<Exec>;
   #draining = false;
@@ -46,13 +49,15 @@ export class Registry implements Disposable {
     this.#core = core;
     this.#launching = new Launch(sources);
     this.#log = log;
+    this.#ownUid = sources.ownUid;
+    this.#digest = (text) => core.digest(text);
     this.#collector = new Collector(ttlSecs * 1000, (exec) => this.#collect(exec));
   }
 
   /** Starts a command, or finds the one that the id started. Throws `spawn_failed`. */
   start(request: StartRequest): Promise<Exec> {
     const known = this.#entries.get(request.exec_id);
-    if (known !== undefined) return Promise.resolve(known);
+    if (known !== undefined) return this.#retried(known, request);
     if (this.#closed) {
       return Promise.reject(new Refusal("spawn_failed", "cannot start: the daemon is ending"));
     }
@@ -143,15 +148,53 @@ export class Registry implements Disposable {
     return [...this.#entries.values()].flatMap((entry) => entry instanceof Promise ? [] : [entry]);
   }
 
+  /** Ends the group of an exec; whether it had a live member. */
+  async kill(exec: Exec): Promise<boolean> {
+    const killed = await exec.kill();
+    this.#log.info("kill", { exec_id: cut(exec.id), killed });
+    return killed;
+  }
+
   async #launch(request: StartRequest): Promise<Exec> {
+    let native: NativeExec;
     try {
-      const native = await NativeExec.start(this.#core, this.#launching.of(request));
-      return new Exec(request.exec_id, request.stdin, request.reap_group_on_exit, native);
+      native = await NativeExec.start(this.#core, this.#launching.of(request));
     } catch (error) {
       const { reason, detail } = spawnFailure(error, request);
-      this.#log.info("a command could not be started", { detail: reason });
-      throw new Refusal("spawn_failed", detail);
+      throw new Refusal("spawn_failed", detail, reason);
     }
+    const { pid } = native.facts();
+    const user = request.user ?? this.#ownUid;
+    this.#log.info("command started", { ...startNote(request), pid, user });
+    return new Exec({
+      id: request.exec_id,
+      hasStdin: request.stdin,
+      reap: request.reap_group_on_exit,
+      fingerprint: fingerprintOf(request, this.#digest),
+      native,
+      onPublished: (exec) => this.#tellEnd(exec),
+    });
+  }
+
+  /** Nothing is started; a client that wanted something else than the first time has made a mistake. */
+  async #retried(entry: Entry, request: StartRequest): Promise<Exec> {
+    const exec = await entry;
+    const fields = difference(exec.fingerprint, fingerprintOf(request, this.#digest));
+    if (fields !== "") {
+      const exec_id = cut(exec.id);
+      this.#log.warn("a retried start differs from the first, which counts", { exec_id, fields });
+    }
+    return exec;
+  }
+
+  #tellEnd(exec: Exec): void {
+    const { exitCode, signal, total } = exec.facts;
+    this.#log.info("command ended", {
+      exec_id: cut(exec.id),
+      ...(signal === null ? { exit_code: exitCode } : { signal }),
+      seconds: Math.round(exec.ageMs) / 1000,
+      bytes: Number(total),
+    });
   }
 
   #collect(exec: Exec): void {

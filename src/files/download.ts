@@ -1,5 +1,5 @@
-import type { Log } from "../log.ts";
 import { type Transfer, TransferError, TransferStatus } from "../native/transfer.ts";
+import type { TransferLine } from "./transfer_line.ts";
 import type { Stop } from "./transfers.ts";
 
 /** What opening reads: one byte more than what is sent with its length if it is all. */
@@ -18,13 +18,21 @@ export interface Download {
 }
 
 /** Waits until a download is open, and stops it when `stop` says so. Throws `TransferError`; then nothing is left open. */
-export async function openDownload(transfer: Transfer, stop: Stop, log: Log): Promise<Download> {
+export async function openDownload(
+  transfer: Transfer,
+  stop: Stop,
+  line: TransferLine,
+): Promise<Download> {
   const end = (): void => {
     stop[Symbol.dispose]();
     transfer.close();
   };
-  stop.signal.addEventListener("abort", end);
-  if (stop.signal.aborted) end();
+  const stopped = (): void => {
+    end();
+    line.tell("info", "a transfer was stopped", { reason: stop.signal.reason.message });
+  };
+  stop.signal.addEventListener("abort", stopped);
+  if (stop.signal.aborted) stopped();
   try {
     const first = new Uint8Array(FIRST_BYTES);
     const opened = Promise.all([transfer.begun, transfer.read(first)]);
@@ -34,13 +42,15 @@ export async function openDownload(transfer: Transfer, stop: Stop, log: Log): Pr
       const body = first.slice(0, filled);
       // Freed now, and not when it is collected.
       first.buffer.transfer(0);
+      line.bytes = filled;
+      line.tell("info", "transfer done");
       return { length: filled, body };
     }
     // A size that has been passed already was a lie, as those of /proc and /sys are.
     const length = size >= filled ? size : undefined;
     return {
       length,
-      body: new ReadableStream(new Source(transfer, stop, first, length, log), {
+      body: new ReadableStream(new Source(transfer, stop, first, length, line), {
         highWaterMark: 0,
       }),
     };
@@ -62,7 +72,7 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
   readonly #stop: Stop;
   readonly #ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
   readonly #length: number | undefined;
-  readonly #log: Log;
+  readonly #line: TransferLine;
   #left: number;
   #given: ArrayBuffer | undefined;
   #first: Uint8Array<ArrayBuffer> | undefined;
@@ -72,14 +82,14 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
     stop: Stop,
     first: Uint8Array<ArrayBuffer>,
     length: number | undefined,
-    log: Log,
+    line: TransferLine,
   ) {
     this.#transfer = transfer;
     this.#stop = stop;
     this.#first = first;
     this.#length = length;
     this.#left = length ?? Infinity;
-    this.#log = log;
+    this.#line = line;
   }
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
@@ -96,27 +106,30 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
       if (this.#stop.signal.aborted) return;
       const piece = chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk;
       this.#left -= piece.length;
+      this.#line.bytes += piece.length;
       this.#given = piece.buffer;
       if (piece.length > 0) controller.enqueue(piece);
       if (chunk.length === room && this.#left > 0) return this.#readAhead();
-      this.cancel();
       if (this.#length !== undefined && this.#left > 0) {
         const reason = "Cannot send the rest: the file became shorter";
-        this.#log.info("a download was cut", { reason });
+        this.#line.tell("info", "a download was cut", { reason });
         throw new Error(reason);
       }
+      this.#line.tell("info", "transfer done");
+      this.cancel();
       controller.close();
     } catch (error) {
       if (this.#stop.signal.aborted) return;
-      this.cancel();
       if (error instanceof TransferError && error.status !== TransferStatus.cancelled) {
-        this.#log.warn("a download failed", { reason: error.message });
+        this.#line.tell("warn", "a download failed", { reason: error.message });
       }
+      this.cancel();
       controller.error(error);
     }
   }
 
   cancel(): void {
+    this.#line.tell("info", "a transfer was stopped");
     this.#stop[Symbol.dispose]();
     this.#transfer.close();
   }

@@ -1,5 +1,4 @@
 import type { Limits } from "../contract/limits.ts";
-import { PlainRefusal } from "../contract/refusal.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
 import {
@@ -14,6 +13,7 @@ import {
 import { SETTINGS } from "../settings.ts";
 import { type Download, openDownload } from "./download.ts";
 import { FILE_READ, FILE_WRITE, refusing, type Statuses, TAR_READ, TAR_WRITE } from "./refusal.ts";
+import { type TransferKind, TransferLine } from "./transfer_line.ts";
 import { Transfers } from "./transfers.ts";
 
 /** What the room of files needs. */
@@ -56,18 +56,14 @@ export class Files {
 
   /** Reads a file, whole or a window of its lines. */
   readFile(path: string, client: AbortSignal, lines?: LineRange): Promise<Download> {
-    const { core } = this.#options;
-    return this.#download(client, FILE_READ, () => Transfer.readFile(core, path, lines));
+    const open = (): Transfer => Transfer.readFile(this.#options.core, path, lines);
+    return this.#download(client, FILE_READ, this.#line("read file", path), open);
   }
 
   /** Packs a directory. */
   readTree(path: string, client: AbortSignal): Promise<Download> {
-    const { core } = this.#options;
-    return this.#download(
-      client,
-      TAR_READ,
-      () => Transfer.readTree(core, path, this.#treeLimits),
-    );
+    const open = (): Transfer => Transfer.readTree(this.#options.core, path, this.#treeLimits);
+    return this.#download(client, TAR_READ, this.#line("read tree", path), open);
   }
 
   /** Writes what `pour` hands over to a file, with `mode` unless undefined. */
@@ -77,38 +73,14 @@ export class Files {
     client: AbortSignal,
     pour: Pour,
   ): Promise<void> {
-    const { core } = this.#options;
-    return this.#upload(
-      client,
-      FILE_WRITE,
-      () => Transfer.writeFile(core, path, mode, this.#options),
-      pour,
-    );
+    const open = (): Transfer => Transfer.writeFile(this.#options.core, path, mode, this.#options);
+    return this.#upload(client, FILE_WRITE, this.#line("write file", path), open, pour);
   }
 
   /** Extracts the archive that `pour` hands over into the directory `root`. */
-  async writeTree(root: string, client: AbortSignal, pour: Pour): Promise<void> {
-    const { core } = this.#options;
-    let isGzip: boolean | undefined;
-    const noting: Pour = (sink, stopped) =>
-      pour({
-        write(bytes) {
-          isGzip ??= GZIP.every((byte, at) => bytes[at] === byte);
-          return sink.write(bytes);
-        },
-      }, stopped);
-    try {
-      await this.#upload(
-        client,
-        TAR_WRITE,
-        () => Transfer.writeTree(core, root, this.#options),
-        noting,
-      );
-    } catch (error) {
-      // Only then: a tar may begin so, too.
-      if (!isGzip || !(error instanceof PlainRefusal) || error.status !== 400) throw error;
-      throw new PlainRefusal(400, "Cannot read the archive: it is gzip, send it uncompressed");
-    }
+  writeTree(root: string, client: AbortSignal, pour: Pour): Promise<void> {
+    const open = (): Transfer => Transfer.writeTree(this.#options.core, root, this.#options);
+    return this.#upload(client, TAR_WRITE, this.#line("write tree", root), open, pour);
   }
 
   /** Warns if the spool directory is not there. */
@@ -133,31 +105,75 @@ export class Files {
     this.#transfers.close();
   }
 
-  #download(client: AbortSignal, statuses: Statuses, open: () => Transfer): Promise<Download> {
-    const { log } = this.#options;
-    return refusing(statuses, log, () => openDownload(open(), this.#transfers.begin(client), log));
+  #line(kind: TransferKind, path: string): TransferLine {
+    return new TransferLine(this.#options.log, kind, path);
+  }
+
+  #download(
+    client: AbortSignal,
+    statuses: Statuses,
+    line: TransferLine,
+    open: () => Transfer,
+  ): Promise<Download> {
+    return refusing(
+      statuses,
+      line,
+      () => openDownload(open(), this.#transfers.begin(client), line),
+    );
   }
 
   #upload(
     client: AbortSignal,
     statuses: Statuses,
+    line: TransferLine,
     open: () => Transfer,
     pour: Pour,
   ): Promise<void> {
-    return refusing(statuses, this.#options.log, async () => {
+    return refusing(statuses, line, async () => {
       using stop = this.#transfers.begin(client);
       stop.signal.throwIfAborted();
       const transfer = open();
       stop.signal.addEventListener("abort", () => void transfer.close());
+      const counted = new CountedSink(transfer, line);
       try {
-        await stop.race(transfer.begun.then(() => pour(transfer, stop.signal)));
+        await stop.race(transfer.begun.then(() => pour(counted, stop.signal)));
         stop.outliveClient();
         await transfer.finish(this.#treeLimits);
+        line.tell("info", "transfer done");
+      } catch (error) {
+        throw counted.explained(error);
       } finally {
         const closed = transfer.close();
         // Nobody waits for a disk that hangs.
         if (!client.aborted) await closed;
       }
     });
+  }
+}
+
+/** A sink that counts its bytes, and looks at the first of them. */
+class CountedSink implements Sink {
+  readonly #sink: Sink;
+  readonly #line: TransferLine;
+  #isGzip = false;
+
+  constructor(sink: Sink, line: TransferLine) {
+    this.#sink = sink;
+    this.#line = line;
+  }
+
+  write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
+    if (this.#line.bytes === 0) this.#isGzip = GZIP.every((byte, at) => bytes[at] === byte);
+    this.#line.bytes += bytes.length;
+    return this.#sink.write(bytes);
+  }
+
+  /** A refused archive that begins as gzip does is one: only then, for a tar may begin so, too. */
+  explained(error: unknown): unknown {
+    const { refused } = TransferStatus;
+    if (!this.#isGzip || !(error instanceof TransferError) || error.status !== refused) {
+      return error;
+    }
+    return new TransferError(refused, "Cannot read the archive: it is gzip, send it uncompressed");
   }
 }

@@ -144,6 +144,13 @@ function answerError(error: unknown, row: RouteRow, log: Log): Response {
   return answerFailure(row, "the daemon failed unexpectedly; its log says where");
 }
 
+/** Why a request was refused, for the log: of what is unexpected the kind alone, for its words may be the client's. */
+export function reasonOf(error: unknown): string {
+  if (error instanceof Refusal) return error.reason;
+  const isOurs = [Mismatch, PlainRefusal, BodyLost].some((kind) => error instanceof kind);
+  return error instanceof Error ? (isOurs ? error.message : error.name) : typeof error;
+}
+
 /** The answer to a query that does not decode: with a slug where the protocol has one. */
 function answerMismatch(error: Mismatch, row: RouteRow): Response {
   const slugged = row.statuses.some((status) => status.error === "malformed_request");

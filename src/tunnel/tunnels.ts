@@ -67,10 +67,10 @@ export class Tunnels {
       ends: { hostname: client.hostname, port: client.port, localPort: localPort() },
       query,
       refusal: this.#refusal(query),
-      onEnd: (verdict) => log.debug("tunnel ended", { port, code: verdict?.code ?? null }),
+      onEnd: (verdict) => log.info("tunnel ended", { port, code: verdict?.code ?? null }),
     });
     this.#live.add(relay);
-    log.debug("tunnel opened", { port, identity });
+    log.info("tunnel opened", { port, identity });
     relay.gone.finally(() => this.#live.delete(relay));
     return response;
   }

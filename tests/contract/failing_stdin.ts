@@ -19,11 +19,20 @@ export async function failingStdin(): Promise<Response> {
     onPublished: (): void => {},
     writeStdin: () => Promise.resolve({ status: EIO, value: 0 }),
   };
-  const exec = new Exec("x", true, false, native as never);
+  const exec = new Exec({
+    id: "x",
+    hasStdin: true,
+    reap: false,
+    fingerprint: new Uint32Array(),
+    native: native as never,
+    onPublished: () => {},
+  });
   const registry = { get: () => Promise.resolve(exec) };
-  const routes = execRoutes({ registry: registry as never as Registry, limits: DEFAULT_LIMITS });
+  const log = new Log("error");
+  const limits = DEFAULT_LIMITS;
+  const routes = execRoutes({ registry: registry as never as Registry, limits, log });
   const options = {
-    limits: DEFAULT_LIMITS,
+    limits,
     hookPrefix: "/platform/runtime/v1",
     versionHeader: "service-version",
   };
@@ -31,7 +40,7 @@ export async function failingStdin(): Promise<Response> {
     ...options,
     handlers: routes as never as Handlers,
     token: { installed: true, matches: () => true },
-    log: new Log("error"),
+    log,
   });
   const request = new Request("http://guest/v1/exec/x/stdin", {
     method: "POST",

@@ -8,7 +8,11 @@ withStarted.test("nothing that a client sent in confidence is in the log, whatev
   const id = await daemon.exec(["cat"], { stdin: true, env });
   await daemon.stdin(id, "s3cret-stdin", true);
   await daemon.outcome(id);
-  await daemon.post("/v1/exec/start", { exec_id: "y", command: ["/no/s3cret-program"], env });
+  await daemon.post("/v1/exec/start", {
+    exec_id: "y",
+    command: ["/no/program s3cret", "s3cret-argument"],
+    env,
+  });
   await daemon.post("/v1/exec/start", '{"exec_id":"s3cret-broken');
   await daemon.hook("run", { runHookPayload: '{"agent_token":"s3cret-other"' });
   await daemon.fetch("/v1/procs", { headers: { authorization: "Bearer s3cret-wrong" } });

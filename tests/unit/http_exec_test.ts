@@ -4,6 +4,7 @@ import type { Exec } from "../../src/exec/exec.ts";
 import type { Registry } from "../../src/exec/registry.ts";
 import { execRoutes } from "../../src/http/routes/exec.ts";
 import type { Call } from "../../src/http/router.ts";
+import { Log } from "../../src/log.ts";
 
 Deno.test("a poll whose output cannot be read to its end is cut short, and pins it no longer", async () => {
   let pinned = 0;
@@ -24,7 +25,7 @@ Deno.test("a poll whose output cannot be read to its end is cut short, and pins 
     },
   };
   const registry = { get: () => Promise.resolve(exec as never as Exec) } as never as Registry;
-  const routes = execRoutes({ registry, limits: DEFAULT_LIMITS });
+  const routes = execRoutes({ registry, limits: DEFAULT_LIMITS, log: new Log("error") });
   const answer = await routes.exec_poll({ id: "x" } as Call);
   strictEqual(pinned, 1);
   await rejects(answer.text(), /errno 5/);

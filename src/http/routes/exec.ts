@@ -4,17 +4,23 @@ import {
   type KillResponse,
   outcomeFrame,
   type PollResponse,
+  StartRequest,
   type StartResponse,
+  StdinRequest,
   type StdinResponse,
 } from "../../contract/exec.ts";
+import { parseJson } from "../../contract/json.ts";
 import type { Limits } from "../../contract/limits.ts";
-
+import { BODY, type ObjectSchema, unknownFields } from "../../contract/object.ts";
+import { cut } from "../../contract/quoted.ts";
 import type { Exec } from "../../exec/exec.ts";
+import { type StartNote, startNote } from "../../exec/launch.ts";
 import { outcomePieces } from "../../exec/outcome.ts";
 import type { Registry } from "../../exec/registry.ts";
+import type { Log } from "../../log.ts";
 import { memoriesFor, readStartBody, readStdinBody } from "../body.ts";
 import { json } from "../respond.ts";
-import type { Handlers } from "../router.ts";
+import { type Handlers, reasonOf } from "../router.ts";
 
 /** Until this age a running exec's poll waits for its end: a client that polls once a second sees a short command. */
 const YOUNG_MS = 100;
@@ -27,6 +33,8 @@ export interface ExecRoutesOptions {
   readonly registry: Registry;
   /** Limits in force. */
   readonly limits: Limits;
+  /** Where refused starts and unknown fields are logged. */
+  readonly log: Log;
   /** Frees at once what is garbage. */
   readonly collect?: () => void;
 }
@@ -38,14 +46,34 @@ export type ExecRoutes = Pick<
 >;
 
 /** Makes the handlers of start, poll, ack, kill and stdin. */
-export function execRoutes({ registry, limits, collect }: ExecRoutesOptions): ExecRoutes {
+export function execRoutes({ registry, limits, log, collect }: ExecRoutesOptions): ExecRoutes {
   const memories = memoriesFor(limits, collect);
+
+  /** Such a field is ignored: a newer client's, or a slip. */
+  function warnOfUnknown(schema: ObjectSchema<unknown>, content: unknown, id = ""): void {
+    const fields = unknownFields(schema, content);
+    if (fields.length === 0) return;
+    log.warn("a request has unknown fields", { exec_id: cut(id), fields: cut(fields.join(", ")) });
+  }
+
   return {
     async exec_start({ request }): Promise<Response> {
-      using body = await readStartBody(request, limits, memories.start);
-      const exec = await registry.start(body.decoded(decodeStart));
-      const response: StartResponse = { exec_id: exec.id, phase: exec.phase };
-      return json(200, response);
+      let note: StartNote = {};
+      try {
+        using body = await readStartBody(request, limits, memories.start);
+        const start = body.decoded((bytes) => {
+          const content = parseJson(bytes, BODY);
+          note = startNote(content);
+          warnOfUnknown(StartRequest, content, note.exec_id);
+          return decodeStart(content);
+        });
+        const exec = await registry.start(start);
+        const response: StartResponse = { exec_id: exec.id, phase: exec.phase };
+        return json(200, response);
+      } catch (error) {
+        log.info("start refused", { ...note, reason: reasonOf(error) });
+        throw error;
+      }
     },
 
     async exec_poll({ id }): Promise<Response> {
@@ -73,13 +101,17 @@ export function execRoutes({ registry, limits, collect }: ExecRoutesOptions): Ex
 
     async exec_kill({ id }): Promise<Response> {
       const exec = await registry.get(id);
-      const response: KillResponse = { exec_id: exec.id, killed: await exec.kill() };
+      const response: KillResponse = { exec_id: exec.id, killed: await registry.kill(exec) };
       return json(200, response);
     },
 
     async exec_stdin({ id, request }): Promise<Response> {
       using body = await readStdinBody(request, limits, memories.stdin);
-      const write = body.decoded(decodeStdin);
+      const write = body.decoded((bytes) => {
+        const content = parseJson(bytes, BODY);
+        warnOfUnknown(StdinRequest, content, id);
+        return decodeStdin(content);
+      });
       const exec = await registry.get(id);
       const written = await exec.writeStdin(write, limits.max_stdin_write_bytes);
       const response: StdinResponse = { exec_id: exec.id, written, eof: write.eof };

@@ -4,7 +4,7 @@ import { type DecodedRunHook, decodeRunHook, type HookName } from "../../contrac
 import type { Log } from "../../log.ts";
 import { readRunHookBody } from "../body.ts";
 import { empty, text } from "../respond.ts";
-import type { Call, Handler, Handlers } from "../router.ts";
+import { type Call, type Handler, type Handlers, reasonOf } from "../router.ts";
 
 /** What the hooks need. A callback that fails is logged and changes no answer. */
 export interface HookRoutesOptions {
@@ -53,6 +53,16 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
     };
   }
 
+  async function decoded(request: Request): Promise<DecodedRunHook> {
+    try {
+      using body = await readRunHookBody(request);
+      return body.decoded(decodeRunHook);
+    } catch (error) {
+      log.info("hook", { hook: "run", outcome: "malformed", reason: reasonOf(error) });
+      throw error;
+    }
+  }
+
   return {
     ready: simple("ready", () => {}),
     validate: simple("validate", () => {}),
@@ -68,8 +78,7 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
     }),
     async run(call: Call): Promise<Response> {
       hookLog.record("run");
-      using body = await readRunHookBody(call.request);
-      const hook = body.decoded(decodeRunHook);
+      const hook = await decoded(call.request);
       try {
         const outcome = bootstrap.install(hook);
         log.info("hook", { hook: "run", outcome });

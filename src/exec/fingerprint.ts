@@ -1,0 +1,31 @@
+import { StartRequest } from "../contract/exec.ts";
+
+/** A keyed digest of a text: a whole number of 31 bits. */
+export type Digest = (text: string) => number;
+
+/** The fields of a start but for its id. */
+const FIELDS = StartRequest.fields.filter((name) => name !== "exec_id") as (keyof StartRequest)[];
+
+/**
+ * Digests of the fields of a start, in the order of {@link FIELDS}: they tell whether a retried start asks for the same,
+ * and keep nothing of the request, whose arguments and variables may be secrets.
+ */
+export type Fingerprint = Uint32Array;
+
+/** The fingerprint of a start. What is false, null or empty has a digest of 0. */
+export function fingerprintOf(request: StartRequest, digest: Digest): Fingerprint {
+  const digests = new Uint32Array(FIELDS.length);
+  for (const [index, name] of FIELDS.entries()) {
+    const value = request[name];
+    if (value === null || value === false) continue;
+    // Of variables a sum, so that their order does not count.
+    const parts = value instanceof Map ? [...value] : [value];
+    digests[index] = parts.reduce<number>((sum, part) => sum + digest(JSON.stringify(part)), 0);
+  }
+  return digests;
+}
+
+/** The names of the fields in which two starts differ, joined by commas; empty for the same start. */
+export function difference(first: Fingerprint, second: Fingerprint): string {
+  return FIELDS.filter((_, index) => first[index] !== second[index]).join(", ");
+}
