@@ -71,7 +71,7 @@ asRoot.test("the windows of many subscribers are bounded together and given back
   const before = await Footprint.of(daemon);
   const stopped = await Promise.all(ids.map(async (id) => {
     const connection = await daemon.connect();
-    await connection.send(request("GET", execPath(id, "stream"), [daemon.authorization]));
+    await connection.send(daemon.request("GET", execPath(id, "stream")));
     const head = await connection.head();
     await daemon.stdin(id, "x");
     let left = 16 * MIB;

@@ -108,7 +108,7 @@ withDaemonAsRoot.test("a program that only its group may run is found after the 
     group: 999,
     env,
   });
-  match((await refused(answer, 500, "spawn_failed")).detail, /execute the program: EACCES/);
+  match((await refused(answer, 500, "spawn_failed")).detail, /execute the program "tool": EACCES/);
 });
 
 asRoot.test("a daemon that is not root cannot change identity: spawn_failed", async () => {
