@@ -12,8 +12,8 @@ command_run() {
   no_identity_repair
   # Commands that name no directory start in the daemon's: here, in that of whoever runs this.
   cd "$caller_directory"
-  # What it runs with is decided; to the daemon this would be a setting that it does not know.
-  unset GUESTD_DENO
+  # These are for other commands; to the daemon they would be settings that it does not know.
+  unset GUESTD_DENO GUESTD_IMAGE_DISK_MIB "${!GUESTD_TEST_@}" "${!GUESTD_VM_@}" "${!GUESTD_PROPERTY_@}"
   # By default on loopback, also for an address that does not parse or names no host: a slip must not open this machine
   # to its network.
   exec "$root/scripts/guestd" --listen-default 127.0.0.1:9000 "$@"

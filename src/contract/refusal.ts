@@ -65,7 +65,7 @@ export class Refusal extends Error {
   readonly slug: Slug;
   /** HTTP status that belongs to the slug. */
   readonly status: number;
-  /** Prose of the answer; of the request's values it holds none that is not the client's to see. */
+  /** Prose of the answer; of the request it repeats the id, program, directory, path or port at most. */
   readonly detail: string;
   /** The same for the log, which others read too. */
   readonly reason: string;
@@ -90,7 +90,7 @@ export class Refusal extends Error {
 export class PlainRefusal extends Error {
   /** HTTP status of the answer. */
   readonly status: number;
-  /** The line, without its end; holds nothing of the request's values. */
+  /** The line, without its end; of the request it repeats a path or the name of a field at most. */
   readonly text: string;
 
   /** Makes a refusal with the given status and line. */
