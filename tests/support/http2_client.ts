@@ -28,7 +28,9 @@ export class Http2Client implements Disposable {
     stream.on("data", (piece: Uint8Array<ArrayBuffer>) => pieces.push(piece));
     stream.on("end", async () => resolve({ head, body: await new Blob(pieces).bytes() }));
     stream.on("error", reject);
-    stream.end(body);
+    // A GET has been ended with its head.
+    if (body === undefined || body.length === 0) stream.end();
+    else stream.end(body);
     return await within(`an answer to ${headers[":path"]}`, promise);
   }
 
