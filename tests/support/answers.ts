@@ -2,14 +2,20 @@
 
 import type { ErrorBody, Slug } from "../../src/contract/refusal.ts";
 
+/** An answer with another status than the one that was expected. */
+export class UnexpectedStatus extends Error {
+  readonly status: number;
+
+  constructor({ url, status }: Response, expected: number, body: string) {
+    super(`Cannot go on: ${url} answered ${status}, not ${expected}: ${body}`);
+    this.status = status;
+  }
+}
+
 /** The body as text; throws with it unless the status is the expected one. */
 export async function text(response: Response, status = 200): Promise<string> {
   const body = await response.text();
-  if (response.status !== status) {
-    throw new Error(
-      `Cannot go on: ${response.url} answered ${response.status}, not ${status}: ${body}`,
-    );
-  }
+  if (response.status !== status) throw new UnexpectedStatus(response, status, body);
   return body;
 }
 
