@@ -279,7 +279,12 @@ impl Log {
         capture.end - capture.start
     }
 
-    /// Whether a stream was longer than what is captured of one.
+    /// What a stream still had is lost: its pipe cannot be read.
+    pub fn cut(&mut self) {
+        self.truncated |= !self.ended;
+    }
+
+    /// Whether a stream was longer than what is captured of one, or was cut.
     pub fn is_truncated(&self) -> bool {
         self.truncated
     }

@@ -98,7 +98,10 @@ impl Output {
                 Some(count)
             }
             Err(Errno::AGAIN | Errno::INTR) => None,
-            Ok(_) | Err(_) => {
+            end => {
+                if end.is_err() {
+                    self.exec.facts().log.cut();
+                }
                 ctx.poll.remove(pipe);
                 self.pipes[slot] = None;
                 None
