@@ -102,6 +102,10 @@ impl Store {
         if let Err(error) = file.write_all_at(bytes, at) {
             // What was written of it is given back: the next one begins at the same place.
             let _ = ftruncate(&*file, at);
+            if self.live.load(Relaxed) == 0 {
+                // Nothing lies in it whose end would close it.
+                *lock(&self.file) = None;
+            }
             return Err(Errno::from_io_error(&error).unwrap_or(Errno::NOSPC));
         }
         let (length, end) = (bytes.len(), at + bytes.len() as u64);
