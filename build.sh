@@ -16,6 +16,7 @@ commands=(
   "ci|ci||check, test, properties for longer, a short soak, and the guest image in QEMU"
   "bench|bench|[--quick] [--only PART] [--write]|measure the daemon against the kernel and OpenSSH; PART is files, tunnel or words of a line of the table, --write puts that into docs/"
   "soak|bench|[COUNT]|20,000 commands of mixed kinds, or COUNT, from 32 clients, every output and exit compared"
+  "faults|faults|[--write]|makes the daemon's system calls fail, one by one; needs root; --write puts the table into docs/"
   "coverage|coverage|[--one REQUEST]|which lines the tests execute; for one REQUEST, start or upload: which files it takes"
   "check|check||format, lint, types, documentation, clippy; changes nothing"
   "compile|compile|[ARCH [FILE]]|the daemon as one file, dist/guestd or FILE, for amd64 or arm64; needs Deno's host or DENORT_BIN"

@@ -38,6 +38,9 @@ export interface PublishedDocument {
   readonly version_header: string;
 }
 
+/** The 500 that a handler's unexpected failure is answered with, on a route that announces none. */
+export class UnexpectedFailure extends Error {}
+
 export class Published {
   readonly document: PublishedDocument;
   readonly #definitions: Definitions;
@@ -108,6 +111,9 @@ export class Published {
       const expected = rows.length === 0 ? this.document.unmatched_path.code : 405;
       if (status !== expected || slug !== "") fail(`${status} is not ${expected}`);
     } else if (!row.statuses.some(({ code, error }) => code === status && error === slug)) {
+      if (status === 500 && slug === "") {
+        throw new UnexpectedFailure(`Cannot pass: ${method} ${target} was answered with 500`);
+      }
       fail(`${status} ${slug} is not among the route's statuses`);
     }
     return row;
