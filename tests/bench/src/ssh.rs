@@ -7,7 +7,8 @@ use std::process::{Command, Stdio};
 use crate::peer::{Peer, awaited, free_port};
 use crate::{Outcome, limit};
 
-/// A ControlMaster, and the sshd with its own keys and configuration that it is connected to.
+/// A ControlMaster, and the sshd with its own keys and configuration that it is connected to. They
+/// use the cipher that is the fastest on processors with AES, by far.
 pub struct Ssh {
     _master: Peer,
     _sshd: Peer,
@@ -81,7 +82,8 @@ impl Target {
     /// What every command of the kept connection begins with.
     fn ssh(&self) -> Command {
         let mut command = Command::new("ssh");
-        command.args(["-F", "none", "-o", "LogLevel=ERROR", "-S"]);
+        command.args(["-F", "none", "-o", "LogLevel=ERROR"]);
+        command.args(["-c", "aes128-gcm@openssh.com", "-S"]);
         command.arg(self.directory.join("control"));
         command.stdin(Stdio::null());
         command

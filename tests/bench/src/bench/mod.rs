@@ -5,6 +5,7 @@ pub mod files;
 pub mod health;
 pub mod memory;
 pub mod profile;
+pub mod readers;
 pub mod throughput;
 pub mod tunnel;
 
@@ -72,6 +73,7 @@ pub fn run(root: &Path, scratch: &Path, plan: Plan, wanted: &str) -> Outcome<Vec
     let mut lines = match wanted {
         "files" => files::run(root, scratch, plan.rounds)?,
         "tunnel" => tunnel::run(root, scratch, plan.rounds)?,
+        "readers" => readers::run(root)?,
         _ => {
             let ssh = ssh::start(&scratch.join("ssh"))?;
             if ssh.is_none() {
