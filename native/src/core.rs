@@ -124,7 +124,7 @@ impl Core {
         lock(&self.streams).insert(id, Arc::clone(exec));
         let mut facts = exec.facts();
         facts.log.attach(id, offset, boottime_ns());
-        // They may be so for whom it is in place of, and are from now on for itself.
+        // Pipes that wait for somebody who was expected wait for this reader from now on.
         if facts.log.paused {
             self.send(Command::Readers { exec: exec.id });
         }

@@ -44,6 +44,23 @@ withDaemon.test("a subscriber that takes nothing from the start holds the comman
   ok(took < free + 8000, `${took} ms with a stuck reader, ${free} ms without one`);
 });
 
+withDaemon.test("a subscriber that comes back again and again, and never reads, holds it up no longer", async ({ daemon }) => {
+  const free = await unwatchedMs(daemon);
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+  await daemon.stdin(id, "x", true);
+  const before = performance.now();
+  let over = false;
+  const end = ended(daemon, id).then(() => over = true);
+  let attached = 0;
+  while (!over) {
+    using _stuck = await attachStuck(daemon, id);
+    attached++;
+  }
+  await end;
+  const took = performance.now() - before;
+  ok(took < 2 * free + 8000, `${took} ms with ${attached} attachments, ${free} ms without`);
+});
+
 withDaemon.test("a subscriber that was stuck is told of the gap, once, and gets the rest and the exit", async ({ daemon }) => {
   const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
   using connection = await daemon.connect(daemon.request("GET", execPath(id, "stream")));
@@ -79,7 +96,7 @@ asRoot.test("the windows of many subscribers are bounded together and given back
     return connection;
   }));
   const grown = (): number => (daemon.rss() - before.bytes) / MIB;
-  // Ten each would be 160; beyond 64 in all they lie in a file.
+  // Ten each would be 160; beyond 64 in all nothing that was taken is kept.
   ok(grown() > 64 && grown() < 140, `${grown()} MiB`);
   for (const connection of stopped) connection[Symbol.dispose]();
   for (const id of ids) {

@@ -128,6 +128,11 @@ impl Chunks {
         true
     }
 
+    /// Whether more is in memory than there should be, all execs together.
+    pub fn is_short(&self) -> bool {
+        self.claim.is_short()
+    }
+
     /// Copies from `offset`, not before the start, into `out`; returns the number of bytes. Errors:
     /// the store's file cannot be read.
     pub fn read(&self, offset: u64, out: &mut [u8]) -> Result<usize, Errno> {

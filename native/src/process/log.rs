@@ -214,17 +214,19 @@ impl Log {
         (self.runs[after - 1].stream(), until)
     }
 
-    /// Up to when `more` bytes are not to be read, lest a reader that keeps up leaves too much
-    /// untaken; and whether those alone do who are expected.
-    pub fn hold(&self, more: u64, now: u64) -> Option<(u64, bool)> {
-        let reach = (self.total() + more).saturating_sub(self.sizes.ahead);
-        let start = self.kept[WINDOW].start;
-        (!self.flows).then(|| self.readers.hold(start, reach, now))?
+    /// Until when the pipes wait before they bring `more` bytes, which would leave a reader that keeps
+    /// up too many not taken; by reason, as [`Readers::waits`] gives it.
+    pub fn waits(&self, more: u64, now: u64) -> [Option<u64>; 3] {
+        if self.flows {
+            return [None; 3];
+        }
+        let offset = (self.total() + more).saturating_sub(self.sizes.ahead);
+        self.readers.waits(self.kept[WINDOW].start, offset, now)
     }
 
     /// Whether paused pipes can be read again now; if so, it is said once.
     pub fn take_resumption(&mut self, now: u64) -> bool {
-        let resume = self.paused && self.hold(self.sizes.ahead / 2, now).is_none();
+        let resume = self.paused && self.waits(self.sizes.ahead / 2, now) == [None; 3];
         self.paused &= !resume;
         resume
     }
@@ -245,18 +247,23 @@ impl Log {
 
     /// Bytes of memory that moving could free.
     pub fn movable(&self) -> usize {
-        self.kept.iter().map(|chunks| chunks.memory).sum()
+        self.movables().iter().map(|chunks| chunks.memory).sum()
     }
 
     /// Copies something that can be moved into `scratch`, and names it.
     pub fn copy_movable(&self, scratch: &mut Vec<u8>) -> Option<Moving> {
-        let mut parts = self.kept.iter().enumerate();
-        parts.find_map(|(slot, chunks)| Some((slot, chunks.copy_movable(scratch)?)))
+        let mut movables = self.movables().iter().enumerate();
+        movables.find_map(|(slot, chunks)| Some((slot, chunks.copy_movable(scratch)?)))
     }
 
     /// What was copied of `part` is in `extent` now.
     pub fn moved(&mut self, (slot, offset): Moving, extent: SpoolExtent) {
         self.kept[slot].moved(offset, extent);
+    }
+
+    /// The window is left in memory as long as it moves on: whoever reads it must not wait for a disk.
+    fn movables(&self) -> &[Chunks] {
+        &self.kept[..if self.ended { WINDOW + 1 } else { WINDOW }]
     }
 
     /// Copies captured bytes of a stream from `offset` into `out`; returns their number.
@@ -305,22 +312,19 @@ impl Log {
         }
     }
 
-    /// The window, if its end is `end`: what is replayed to anybody; and as long as somebody reads, or
-    /// is expected to, what those have not taken who keep up, and what was taken last. Pipes that are
-    /// held back for nobody may bring more than one would wait for.
+    /// Where the window begins if it ends at `end`. It always holds `sizes.window` bytes. While somebody
+    /// reads or is expected, it also holds what readers that keep up need, or with none of these as much
+    /// as they could; when memory is short, it holds only what they have not taken. Pipes that flow may
+    /// leave more of that than pipes that wait.
     fn keep_from(&self, end: u64, now: u64) -> u64 {
-        let Sizes {
-            window,
-            ahead,
-            behind,
-            ..
-        } = self.sizes;
-        let window = end.saturating_sub(window);
+        let (Sizes { ahead, behind, .. }, short) = (self.sizes, self.kept[WINDOW].is_short());
+        let window = end.saturating_sub(self.sizes.window);
         if self.readers.is_empty() {
             return window;
         }
         let most = behind + if self.flows { 4 * ahead } else { ahead };
-        let need = self.readers.need_from(behind, now).unwrap_or(0);
+        let need = self.readers.need_from(if short { 0 } else { behind }, now);
+        let need = need.unwrap_or(if short { end } else { 0 });
         window.min(need.max(end.saturating_sub(most)))
     }
 

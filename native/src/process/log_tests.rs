@@ -223,7 +223,7 @@ proptest! {
                 Action::Push(err, size) => {
                     let stream = if err { Stream::Stderr } else { Stream::Stdout };
                     let from = model.bytes.len();
-                    if !model.ended && log.hold(size as u64, model.now).is_some() {
+                    if !model.ended && log.waits(size as u64, model.now) != [None; 3] {
                         prop_assert!(model.may_hold((from + size) as u64), "held for nobody");
                         continue;
                     }
@@ -338,9 +338,9 @@ fn what_was_delivered_last_outlasts_the_end_as_long_as_the_kernel_may_take_for_i
 fn the_pipes_are_held_back_for_who_keeps_up_and_resumed_with_room_for_half() {
     let mut log = log(&store(), 4);
     log.attach(1, 0, 0);
-    assert_eq!(log.hold(AHEAD, 0), None);
-    assert_eq!(log.hold(AHEAD + 1, 0), Some((SECOND, false)));
-    assert_eq!(log.hold(AHEAD + 1, SECOND), None, "it took nothing");
+    assert_eq!(log.waits(AHEAD, 0), [None; 3]);
+    assert_eq!(log.waits(AHEAD + 1, 0), [None, Some(SECOND), None]);
+    assert_eq!(log.waits(AHEAD + 1, SECOND), [None; 3], "it took nothing");
     push(&mut log, &[b'x'; AHEAD as usize]);
     log.paused = true;
     let mut half = [0; AHEAD as usize / 2];
@@ -349,11 +349,36 @@ fn the_pipes_are_held_back_for_who_keeps_up_and_resumed_with_room_for_half() {
     log.next(1, &mut half[..1], 0);
     assert!(log.take_resumption(0) && !log.take_resumption(0));
     // What it took in one go, at 1 MiB a second.
-    assert_eq!(log.hold(AHEAD, 0), Some((SECOND + AHEAD / 2 * 954, false)));
+    let until = SECOND + AHEAD / 2 * 954;
+    assert_eq!(log.waits(AHEAD, 0), [None, Some(until), None]);
+    push(&mut log, &[b'x'; AHEAD as usize]);
+    // The kernel took nothing for a while and then did: there is a client that reads.
+    log.next(1, &mut [0; 1], 100 * MS);
+    assert_eq!(log.waits(AHEAD, 100 * MS)[1], None);
+    assert!(log.waits(AHEAD, 100 * MS)[0] > Some(SECOND));
     log.detach(1, 0);
-    assert_eq!(log.hold(AHEAD, 0), Some((100 * MS, true)));
+    assert_eq!(log.waits(AHEAD, 0), [None, None, Some(100 * MS)]);
+    // It received something, for it goes on behind where it began.
+    log.attach(1, 1, 0);
+    assert!(log.waits(AHEAD, 0)[0].is_some());
     log.flows = true;
-    assert_eq!(log.hold(AHEAD, 0), None);
+    assert_eq!(log.waits(AHEAD, 0), [None; 3]);
+}
+
+#[test]
+fn when_memory_is_short_only_what_is_not_taken_is_kept_for_a_reader() {
+    let store = Store::new(1, &std::env::temp_dir());
+    let mut log = log(&store, 4);
+    log.attach(1, 0, 0);
+    push(&mut log, b"abcdefgh");
+    log.next(1, &mut [0; 6], 0);
+    push(&mut log, b"ijklmnopqr");
+    assert_eq!(
+        log.next(1, &mut [0; 20], 0),
+        Next::Output(Stream::Stdout, 6, 12)
+    );
+    log.attach(2, 0, 0);
+    assert_eq!(log.next(2, &mut [0; 20], 0), Next::Gap(0, 14));
 }
 
 #[test]

@@ -185,6 +185,11 @@ pub struct Claim {
 }
 
 impl Claim {
+    /// Whether all claims together are for more than there should be in memory.
+    pub fn is_short(&self) -> bool {
+        self.store.used() > self.store.limit
+    }
+
     /// Changes it to `bytes`.
     pub fn set(&mut self, bytes: usize) {
         let before = std::mem::replace(&mut self.bytes, bytes as u64);

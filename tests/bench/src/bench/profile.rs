@@ -61,7 +61,7 @@ pub fn run(root: &Path, commands: usize) -> Outcome<()> {
         throughput::by_stream(&mut client, &mut gate, Kind::Text, &id)?;
     }
     let text = ("text", "a MiB");
-    let mebibytes = TEXTS * throughput::BYTES >> 20;
+    let mebibytes = (TEXTS * throughput::BYTES) >> 20;
     report(text, &before, &spent(daemon.pid())?, mebibytes);
     Ok(())
 }
