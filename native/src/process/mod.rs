@@ -8,6 +8,8 @@ pub mod exec;
 mod group;
 pub mod log;
 #[cfg(test)]
+mod log_model_tests;
+#[cfg(test)]
 mod log_tests;
 mod pacing;
 mod pipes;
