@@ -171,7 +171,7 @@ export class Daemon {
 
   /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
   async listen(): Promise<void> {
-    // Not waited for: its disk may hang.
+    // The look at the spool is not waited for, because its disk may hang.
     void this.#files.checkSpool();
     await this.#identity.repair();
     try {

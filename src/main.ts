@@ -28,7 +28,7 @@ async function main(args: readonly string[]): Promise<number> {
   try {
     daemon = new Daemon({ config, library, log, env });
   } finally {
-    // Once there is a core, by which the log does not wait for its reader.
+    // These wait until there is a core, which writes the log without the main thread waiting for its reader.
     for (const warning of [...warnings, ...unknownVariables(variables.keys())]) log.warn(warning);
   }
   return await serve(daemon, log);

@@ -11,11 +11,11 @@ use crate::sync::{lock, start_thread};
 
 /// Most that waits to be written, in bytes.
 const QUEUE_BYTES: usize = 128 << 10;
-/// So much is worth writing at once.
+/// So many bytes are worth writing at once.
 const BATCH_BYTES: usize = 16 << 10;
 
-/// From one writing to the next, unless there is a batch before. The lines of a busy daemon, two for each command, go
-/// many at a time then, and neither this thread nor the log's reader is woken for each.
+/// The thread rests so long from one writing to the next, unless there is a batch before. The lines of a busy daemon, two
+/// for each command, go many at a time then, and neither this thread nor the log's reader is woken for each.
 const REST: Duration = Duration::from_millis(10);
 
 /// What waits to be written.

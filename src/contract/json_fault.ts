@@ -4,8 +4,9 @@ const SCALAR = /true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9
 const PART = /(?:[ !#-[\]-\uffff]|\\(?:["\\/bfnrt]|u[0-9A-Fa-f]{4})){1,1000}/y;
 
 /**
- * Index of the first character of `text` that cannot stand there in JSON; the length of one that ends too early. For texts
- * that JSON.parse refused: it tells the place of some faults only, and quotes the text with the others.
+ * Index in `text` of the first character that cannot stand there in JSON, or where the word, number or escape begins that
+ * is none; the length of a text that ends too early. This is for texts that JSON.parse refused, which tells the place of
+ * some faults only, and quotes the text with the others.
  */
 export function faultOf(text: string): number {
   const closers: string[] = [];

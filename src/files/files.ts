@@ -168,7 +168,7 @@ class CountedSink implements Sink {
     return this.#sink.write(bytes);
   }
 
-  /** A refused archive that begins as gzip does is one: only then, for a tar may begin so, too. */
+  /** Says of a refused archive that it is gzip if it begins so. A tar that is fine may begin so, too. */
   explained(error: unknown): unknown {
     const { refused } = TransferStatus;
     if (!this.#isGzip || !(error instanceof TransferError) || error.status !== refused) {
