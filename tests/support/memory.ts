@@ -1,7 +1,9 @@
 /** What a process has in its memory, read from /proc: for tests that nothing secret stays there. Only root may look. */
 
+import { Buffer } from "node:buffer";
+
 /** Read at a time, in bytes. */
-const PIECE_BYTES = 4 << 20;
+const PIECE_BYTES = 1 << 20;
 
 /** Where the process may write: from, to, and what the kernel calls it. */
 function* writable(pid: number): Generator<readonly [number, number, string]> {
@@ -20,41 +22,34 @@ export function findInMemory<Name extends string>(
   pid: number,
   needles: Readonly<Record<Name, Uint8Array>>,
 ): Record<Name, string[]> {
-  const names = Object.keys(needles) as Name[];
-  const found = Object.fromEntries(names.map((name) => [name, []])) as unknown as Record<
-    Name,
-    string[]
-  >;
-  // By their first two bytes, so that one pass looks for all of them.
-  const beginnings = new Map<number, Name[]>();
-  for (const name of names) {
-    const [first = 0, second = 0] = needles[name];
-    const key = first << 8 | second;
-    beginnings.set(key, [...beginnings.get(key) ?? [], name]);
-  }
-  const begins = new Uint8Array(65536);
-  for (const key of beginnings.keys()) begins[key] = 1;
-  const longest = Math.max(...names.map((name) => needles[name].length));
-  const piece = new Uint8Array(PIECE_BYTES + longest);
+  // As text of one character a byte, in which V8 searches many times faster than a loop over bytes.
+  const wanted = Object.entries<Uint8Array>(needles).map(([name, needle]) => ({
+    name,
+    text: Buffer.from(needle).toString("latin1"),
+    places: [] as string[],
+  }));
+  const longest = Math.max(...wanted.map(({ text }) => text.length));
+  const piece = Buffer.alloc(PIECE_BYTES + longest);
+  const zeros = piece.toString("latin1");
   using memory = Deno.openSync(`/proc/${pid}/mem`);
   for (const [from, to, region] of writable(pid)) {
     for (let at = from; at < to; at += PIECE_BYTES) {
       const count = readAt(memory, at, piece.subarray(0, Math.min(piece.length, to - at)));
-      // What begins in the overlap is found at the beginning of the next piece.
-      const end = Math.min(count - 1, PIECE_BYTES);
-      for (let hit = 0; hit < end; hit++) {
-        const key = (piece[hit] ?? 0) << 8 | (piece[hit + 1] ?? 0);
-        if (begins[key] === 0) continue;
-        for (const name of beginnings.get(key) ?? []) {
-          const needle = needles[name];
-          if (hit + needle.length <= count && needle.every((byte, i) => piece[hit + i] === byte)) {
-            found[name].push(`${region || "anonymous"}+${(at + hit - from).toString(16)}`);
-          }
+      const seen = piece.toString("latin1", 0, count);
+      // Most of it was never written.
+      if (seen === zeros.slice(0, count)) continue;
+      for (const { text, places } of wanted) {
+        // What begins in the overlap is found at the beginning of the next piece.
+        for (let hit = -1; (hit = seen.indexOf(text, hit + 1)) >= 0 && hit < PIECE_BYTES;) {
+          places.push(`${region || "anonymous"}+${(at + hit - from).toString(16)}`);
         }
       }
     }
   }
-  return found;
+  return Object.fromEntries(wanted.map(({ name, places }) => [name, places])) as Record<
+    Name,
+    string[]
+  >;
 }
 
 function readAt(memory: Deno.FsFile, at: number, into: Uint8Array): number {
