@@ -15,6 +15,12 @@ const OUTPUT_BYTES = 8 * MIB;
 const OUTPUTS = 40;
 const UPLOAD_MIB = 500;
 const TUNNELS = 20;
+/**
+ * Each tunnel's load: a message of so many bytes to and fro, one every so many milliseconds at most. Tunnels that send all
+ * they can leave an upload its share of the daemon's thread, which emulation makes a megabyte a second.
+ */
+const MESSAGE_BYTES = 16 * 1024;
+const MESSAGE_EVERY_MS = 1000;
 
 const SHELF = new Shelf();
 let machine: Machine;
@@ -72,8 +78,10 @@ step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry dat
   const carried = await Promise.all(tunnels.map(async (tunnel, n) => {
     let rounds = 0;
     do {
-      const message = `tunnel ${n}, ${rounds++} `.repeat(20_000);
+      const next = new Promise((resolve) => setTimeout(resolve, MESSAGE_EVERY_MS));
+      const message = `tunnel ${n}, ${rounds++} `.repeat(MESSAGE_BYTES).slice(0, MESSAGE_BYTES);
       strictEqual(await echoed(tunnel, message), message);
+      await next;
     } while (!uploaded);
     return rounds;
   }));
