@@ -21,25 +21,39 @@ type Body = (given: Given) => Promise<void> | void;
 
 interface Tests {
   test(name: string, body: Body): void;
+  /**
+   * Tests that wait more than they work, all at once, each with a daemon of its own: to Deno one test, of which they are
+   * the steps.
+   */
+  together(name: string, bodies: Readonly<Record<string, Body>>): void;
 }
 
 function tests(
   test: (name: string, fn: (t: Deno.TestContext) => Promise<void>) => void,
   start: () => Promise<Daemon>,
 ): Tests {
+  const run = async (t: Deno.TestContext, body: Body): Promise<void> => {
+    using made = new DisposableStack();
+    await using daemon = await start();
+    let scratch: Scratch | undefined;
+    await body({
+      daemon,
+      t,
+      get scratch(): Scratch {
+        return scratch ??= made.use(new Scratch());
+      },
+    });
+  };
+  // What a step leaves open is looked for when all have ended.
+  const unchecked = { sanitizeOps: false, sanitizeResources: false, sanitizeExit: false };
   return {
-    test: (name, body) =>
+    test: (name, body) => test(name, (t) => run(t, body)),
+    together: (name, bodies) =>
       test(name, async (t) => {
-        using made = new DisposableStack();
-        await using daemon = await start();
-        let scratch: Scratch | undefined;
-        await body({
-          daemon,
-          t,
-          get scratch(): Scratch {
-            return scratch ??= made.use(new Scratch());
-          },
-        });
+        const steps = Object.entries(bodies).map(([name, body]) =>
+          t.step({ name, fn: (step) => run(step, body), ...unchecked })
+        );
+        await Promise.all(steps);
       }),
   };
 }
