@@ -1,12 +1,12 @@
-# test: cargo's tests, Deno's, several files at a time, then those that need the machine to themselves. What takes longer
-# is ci's. The last line is 'N passed, N failed'.
+# test: Deno's tests, several files at a time, and cargo's beside them, then those that need the machine to themselves. What
+# takes longer is ci's. The last line is 'N passed, N failed'.
 source "$root/scripts/build/faults.sh"
 
 passed=0
 failed=0
 
-# Test files that run at once: most of them wait for a daemon, so that a processor carries two.
-jobs=${GUESTD_TEST_JOBS:-$(($(nproc) * 2))}
+# Test files that run at once: most of them wait for a daemon, so that a processor carries three.
+jobs=${GUESTD_TEST_JOBS:-$(($(nproc) * 3))}
 
 # count LOG: adds up the summary lines of cargo test ('... 3 passed; 1 failed; ...') and of deno test
 # ('ok | 3 passed (2 steps) | 1 failed'; without failures it says '0 failed' too).
@@ -25,7 +25,6 @@ count() {
 suite() {
   local log=$tools/log/$1.log before=$failed code=0
   shift
-  mkdir -p "$tools/log"
   "$@" 2>&1 | tee "$log" || code=$?
   count "$log"
   if [ "$code" -ne 0 ] && [ "$failed" -eq "$before" ]; then failed=$((failed + 1)); fi
@@ -33,6 +32,9 @@ suite() {
 
 deno_tests() { "$deno" test --frozen --allow-all "$@"; }
 cargo_tests() { "$cargo" test --locked --quiet --no-fail-fast --target-dir target --manifest-path "$@"; }
+
+# told CODE LOG: what a suite that ran beside another said, and how it ended.
+told() { cat "$2"; return "$1"; }
 
 # Files that share the machine, several at a time.
 shared_tests() {
@@ -42,10 +44,13 @@ shared_tests() {
 quick_suites() {
   ensure_cargo
   if [ "$(id -u)" -ne 0 ] || ! (ensure_strace); then say "skipping the sample of failing system calls"; fi
-  say "testing the native library"
-  suite cargo cargo_tests native/Cargo.toml
-  say "testing the daemon, $jobs files at a time"
+  cargo_tests native/Cargo.toml --no-run
+  say "testing the daemon, $jobs files at a time, and the native library beside it"
+  local code=0
+  cargo_tests native/Cargo.toml >"$tools/log/beside.log" 2>&1 &
   suite deno shared_tests
+  wait $! || code=$?
+  suite cargo told "$code" "$tools/log/beside.log"
   say "testing memory, races and time limits, one file at a time"
   suite alone deno_tests tests/alone
 }
@@ -72,6 +77,7 @@ closing_line() {
 
 # The summaries are read by count, which knows no colours.
 no_color() {
+  mkdir -p "$tools/log"
   export NO_COLOR=1 CARGO_TERM_COLOR=never
   unset FORCE_COLOR
 }

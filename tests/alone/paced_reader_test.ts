@@ -32,10 +32,12 @@ withDaemon.test("a reader 50 ms away, whose command writes from its start, loses
 withDaemon.together("what takes time and hardly a processor", {
   async "a reader whose connection is lost every second, and who is back within 50 ms, loses nothing"(
     { daemon },
-  ) {
+  ): Promise<void> {
     whole(await readers(daemon, { rate: 4 * MB, cutMs: 1000 }));
   },
-  async "a followed command is as slow as its reader, and its exit is not"({ daemon }) {
+  async "a followed command is as slow as its reader, and its exit is not"(
+    { daemon },
+  ): Promise<void> {
     const id = await gated(daemon);
     const reading = followThrough(daemon, id, { rate: 4 * MB });
     await daemon.stdin(id, "x", true);

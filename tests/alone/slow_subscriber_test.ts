@@ -35,7 +35,7 @@ async function attachStuck(daemon: Daemon, id: string, offset = 0): Promise<RawC
 }
 
 withDaemon.together("a subscriber that takes nothing from the start", {
-  async "holds the command up for eight seconds at most"({ daemon }) {
+  async "holds the command up for eight seconds at most"({ daemon }): Promise<void> {
     const free = await unwatchedMs(daemon);
     const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
     using _stuck = await attachStuck(daemon, id);
@@ -45,7 +45,7 @@ withDaemon.together("a subscriber that takes nothing from the start", {
     const took = performance.now() - before;
     ok(took < free + 8000, `${took} ms with a stuck reader, ${free} ms without one`);
   },
-  async "is told of the gap, once, and gets the rest and the exit"({ daemon }) {
+  async "is told of the gap, once, and gets the rest and the exit"({ daemon }): Promise<void> {
     const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
     using connection = await daemon.connect(daemon.request("GET", execPath(id, "stream")));
     const head = await connection.head();
@@ -58,7 +58,7 @@ withDaemon.together("a subscriber that takes nothing from the start", {
     strictEqual(rest.exit.offset, BigInt(SIZE));
     deepStrictEqual(rest.gaps.length, 1);
   },
-  async "takes nothing from one that reads"({ daemon }) {
+  async "takes nothing from one that reads"({ daemon }): Promise<void> {
     const id = await daemon.exec(`head -c1 >/dev/null; ${flood(16 * MIB)}`, { stdin: true });
     using _stuck = await attachStuck(daemon, id);
     const rest = await daemon.follow(id, () => daemon.stdin(id, "x", true));

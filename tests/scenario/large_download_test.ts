@@ -1,6 +1,7 @@
 import { deepStrictEqual, match, ok, rejects, strictEqual } from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { eventually } from "../support/await_event.ts";
+import { noise } from "../support/bytes.ts";
 import { Daemon } from "../support/daemon.ts";
 import { fileUrl, getFile } from "../support/files_client.ts";
 import { header, type RawConnection, type RawHead } from "../support/raw_http.ts";
@@ -12,7 +13,7 @@ import { withDaemon, withDaemonAsRoot, withNobody } from "../support/with_daemon
 const MIB = 1024 * 1024;
 /** More than all buffers between the disk and a client that does not read. */
 const SIZE = 64 * MIB;
-const CONTENT = Uint8Array.from({ length: SIZE }, (_, at) => (at * 31 + (at >> 11)) & 255);
+const CONTENT = noise(SIZE);
 
 type Route = "file" | "tar";
 

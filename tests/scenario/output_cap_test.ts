@@ -8,6 +8,8 @@ import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const CAP = 8 * MIB;
+/** A long line: JSON escapes line ends, which takes most of the time. */
+const LINE = "y".repeat(100);
 
 /** Waits for the end of a command whose output nobody reads: nothing but the exit comes from beyond it. */
 async function ended(daemon: Daemon, id: string): Promise<void> {
@@ -22,7 +24,7 @@ withDaemon.test("exactly 8 MiB are not truncated, one byte more is, on each stre
     const { stdout, stderr, truncated } = await daemon.poll(id);
     return [stdout?.length, stderr?.length, truncated];
   };
-  const some = (size: number): string => `yes | head -c ${size}`;
+  const some = (size: number): string => `yes ${LINE} | head -c ${size}`;
   deepStrictEqual(await outcome(`${some(CAP)}; ${some(CAP)} >&2`), [CAP, CAP, false]);
   deepStrictEqual(await outcome(some(CAP + 1)), [CAP, 0, true]);
   deepStrictEqual(await outcome(`echo x; ${some(CAP + 1)} >&2`), [2, CAP, true]);
@@ -87,7 +89,7 @@ async function isWhole(
 asRoot.test("unacked output beyond 64 MiB in all is in an unnamed file in GUESTD_SPOOL_DIR, until the ack", async () => {
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SPOOL_DIR: scratch.path } });
-  const words = ["first", "second", "third", "fourth", "fifth", "sixth"];
+  const words = ["first", "second", "third", "fourth", "fifth", "sixth"].map((word) => word + LINE);
   const some = await fill(daemon, words.slice(0, 3));
   deepStrictEqual(unnamedFiles(daemon, scratch.path), [], "48 MiB are kept in memory");
   const more = await fill(daemon, words.slice(3));
@@ -102,7 +104,7 @@ asRoot.test("unacked output beyond 64 MiB in all is in an unnamed file in GUESTD
 
 Deno.test("output that cannot be spooled stays in memory, with a warning, and nothing of it is lost", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SPOOL_DIR: "/no/such/place" } });
-  const words = ["first", "second", "third", "fourth", "fifth"];
+  const words = ["first", "second", "third", "fourth", "fifth"].map((word) => word + LINE);
   const ids = await fill(daemon, words);
   const line = await daemon.log.until(
     "the warning",

@@ -159,12 +159,12 @@ Deno.test("a file that is written in place is looked at before its first byte: r
   }
 });
 
-withDaemon.test("a name of 40,000 directories and a file of a million pieces are extracted at once", async ({ daemon, scratch }) => {
+withDaemon.test("a name of 40,000 directories and a file of 250,000 pieces are extracted at once", async ({ daemon, scratch }) => {
   const deep = extended({ path: "a/".repeat(40_000) }, { name: "a", type: "5", mode: 0o755 });
   await extracted(daemon, scratch.join("deep"), archive([deep]));
   ok(output("find", scratch.join("deep"), "-type", "d", "-printf", "x").length > 40_000);
   output("python3", "-c", REMOVE_DEEP, scratch.join("deep"));
-  const count = 1_000_000;
+  const count = 250_000;
   let map = `${count}\n`;
   for (let at = 0; at < count; at++) map += `${2 * at}\n1\n`;
   const mapBytes = new TextEncoder().encode(map);
