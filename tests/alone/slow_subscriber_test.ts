@@ -65,23 +65,30 @@ withDaemon.together("a subscriber that takes nothing from the start", {
     strictEqual(rest.contiguous(), BigInt(16 * MIB));
     deepStrictEqual(rest.gaps, []);
   },
-});
-
-withDaemon.test("a subscriber that comes back again and again, and never reads, holds it up no longer", async ({ daemon }) => {
-  const free = await unwatchedMs(daemon);
-  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
-  await daemon.stdin(id, "x", true);
-  const before = performance.now();
-  let over = false;
-  const end = ended(daemon, id).then(() => over = true);
-  let attached = 0;
-  while (!over) {
+  async "comes back again and again, and holds the command up no longer"(
+    { daemon },
+  ): Promise<void> {
+    const free = await unwatchedMs(daemon);
+    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+    await daemon.stdin(id, "x", true);
+    const before = performance.now();
+    let over = false;
+    const end = ended(daemon, id).then(() => over = true);
+    let attached = 0;
+    while (!over) {
+      using _stuck = await attachStuck(daemon, id);
+      attached++;
+    }
+    await end;
+    const took = performance.now() - before;
+    ok(took < 2 * free + 8000, `${took} ms with ${attached} attachments, ${free} ms without`);
+  },
+  async "does not keep a timeout from ending the writer"({ daemon }): Promise<void> {
+    const id = await daemon.exec("exec yes", { timeout_sec: 0.3 });
     using _stuck = await attachStuck(daemon, id);
-    attached++;
-  }
-  await end;
-  const took = performance.now() - before;
-  ok(took < 2 * free + 8000, `${took} ms with ${attached} attachments, ${free} ms without`);
+    await ended(daemon, id);
+    strictEqual((await daemon.poll(id)).signal, 15);
+  },
 });
 
 asRoot.test("the windows of many subscribers are bounded together and given back once they are gone, and the commands go on", async () => {
@@ -114,11 +121,4 @@ asRoot.test("the windows of many subscribers are bounded together and given back
   }
   await eventually("their windows to be given back", () => grown() < 48);
   strictEqual((await daemon.health()).busy, true);
-});
-
-withDaemon.test("a timeout ends a writer that is held back", async ({ daemon }) => {
-  const id = await daemon.exec("exec yes", { timeout_sec: 0.3 });
-  using _stuck = await attachStuck(daemon, id);
-  await ended(daemon, id);
-  strictEqual((await daemon.poll(id)).signal, 15);
 });

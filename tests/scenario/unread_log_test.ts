@@ -8,6 +8,7 @@ const HOOKS = 3000;
 
 Deno.test("a log that nobody reads holds no request up, and tells its hole once it is read", async () => {
   const child = new Deno.Command(LAUNCHER, {
+    clearEnv: true,
     env: { GUESTD_LISTEN: "127.0.0.1:0" },
     stdout: "null",
     stderr: "piped",
@@ -47,6 +48,7 @@ Deno.test("what is told at the start waits for its reader, without holding the s
   const slips = Array.from({ length: SLIPS }, (_, n) => [`GUESTD_SLIP_${n}`, "x"]);
   const address = `127.0.0.1:${port}`;
   const child = new Deno.Command(LAUNCHER, {
+    clearEnv: true,
     env: { GUESTD_LISTEN: address, ...Object.fromEntries(slips) },
     stdout: "null",
     stderr: "piped",
