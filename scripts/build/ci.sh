@@ -27,6 +27,7 @@ command_ci() {
   quick_suites
   say "comparing the daemon with its models for longer"
   GUESTD_PROPERTY_RUNS=500 suite long deno_tests --parallel tests/property
+  PROPTEST_CASES=2000 suite archives cargo_tests native/Cargo.toml --test archives
   say "testing the load driver, and the daemon by its short soak"
   suite driver cargo_tests tests/bench/Cargo.toml
   guest_part

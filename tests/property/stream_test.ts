@@ -138,7 +138,7 @@ Deno.test("readers that come, stall and leave at any time see one stream, and ga
         }
       },
     ),
-    runs(40),
+    runs(25),
   );
 });
 
@@ -188,6 +188,6 @@ withDaemon.test("any bytes come through stdin and the stream as they are, and th
         strictEqual((await daemon.ack(id)).stdout, decoder.decode(bytes));
       },
     ),
-    runs(100),
+    runs(50),
   );
 });

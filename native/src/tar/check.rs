@@ -123,7 +123,7 @@ impl Check<'_> {
             (Some(Node::Directory(_)), _) if is_dir => return Ok(()),
             (Some(Node::Directory(_)), _) => "a directory of the archive",
             // Through it other members of the archive were to go to what it leads to.
-            (Some(Node::Through(_)), _) => "a symlink that members lead through",
+            (Some(Node::Through(..)), _) => "a symlink that members lead through",
             (Some(_), _) if is_dir => "a file of the archive by a directory",
             (None, Some(FileType::Directory)) if !is_dir => "a directory",
             (Some(_), _) | (None, None | Some(FileType::Symlink | FileType::Directory)) => "",
@@ -174,7 +174,7 @@ impl Check<'_> {
         let below = self.walk.dir(member, "has a link target that ", parent)?;
         let what = match self.walk.index.get(below, last) {
             _ if target.is_empty() || (below, last) == (dir, name) => "the root or to itself",
-            Some(Node::Directory(_) | Node::Through(_)) => "a directory",
+            Some(Node::Directory(_) | Node::Through(..)) => "a directory",
             // The same target leads elsewhere from here.
             Some(Node::Symlink(climbs)) if climbs > self.walk.index.depth(dir) => {
                 "a symlink that leads out of the root"

@@ -16,8 +16,8 @@ pub enum Node {
     File,
     /// A symlink of the archive, whose target goes so many directories above its own.
     Symlink(u32),
-    /// A symlink on disk through which members go to this directory.
-    Through(DirId),
+    /// A symlink on disk through which members go to this directory, and so many that the kernel follows on that way.
+    Through(DirId, u32),
 }
 
 struct IndexedDir {

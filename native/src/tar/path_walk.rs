@@ -84,15 +84,21 @@ impl<'a> PathWalk<'a> {
                 Err(walker.refused(&format!("the {what} {name} of the archive")))
             };
             dir = match self.index.get(dir, component) {
-                Some(Node::Directory(below) | Node::Through(below)) => below,
+                Some(Node::Directory(below)) => below,
+                Some(Node::Through(below, links)) => {
+                    walker.follow(links)?;
+                    below
+                }
                 Some(Node::Symlink(_)) => return met("symlink", &self.index),
                 Some(Node::File) => return met("file", &self.index),
                 None => match self.kind_at(member, dir, component)? {
                     None if in_link => return Err(walker.refused("a symlink to nothing")),
                     Some(FileType::Symlink) => {
+                        let before = walker.links;
                         let target = self.follow(walker, dir, component)?;
                         self.imply(member)?;
-                        self.index.set(dir, component, Node::Through(target));
+                        let through = Node::Through(target, walker.links - before);
+                        self.index.set(dir, component, through);
                         target
                     }
                     kind @ (None | Some(FileType::Directory)) => {
@@ -111,12 +117,9 @@ impl<'a> PathWalk<'a> {
         let there = self.open(dir);
         let target = there.and_then(|dir| readlinkat(dir, OsStr::from_bytes(name), Vec::new()));
         let target = target.map_err(|errno| unseen(walker.member, errno))?;
-        walker.links += 1;
+        walker.follow(1)?;
         if target.as_bytes().starts_with(b"/") {
             return Err(walker.refused("a symlink out of the root"));
-        }
-        if walker.links > MAX_LINKS {
-            return Err(walker.refused("a loop of symlinks"));
         }
         self.go(walker, dir, target.as_bytes())
     }
@@ -161,6 +164,15 @@ impl<'a> PathWalk<'a> {
 }
 
 impl Walker<'_> {
+    /// Counts symlinks on the way, which may be a loop.
+    fn follow(&mut self, links: u32) -> Result<(), Failure> {
+        self.links += links;
+        match self.links > MAX_LINKS {
+            true => Err(self.refused("more symlinks than the kernel follows")),
+            false => Ok(()),
+        }
+    }
+
     fn refused(&self, what: &str) -> Failure {
         let why = format!("{}leads through {what}", self.whose);
         self.member.refused(&why)
