@@ -71,6 +71,7 @@ step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry dat
   const tunnels: WebSocket[] = [];
   for (let n = 0; n < TUNNELS; n++) tunnels.push(await openTunnel(guest, "port=7777"));
   let uploaded = false;
+  const began = performance.now();
   const upload = put(guest, "file", "/var/large", pattern(UPLOAD_MIB)).finally(() => {
     uploaded = true;
   });
@@ -86,6 +87,7 @@ step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry dat
     return rounds;
   }));
   await upload;
+  console.log(`uploaded in ${((performance.now() - began) / 1000).toFixed(0)} s`);
   ok(Math.min(...carried) > 1, `rounds of each tunnel during the upload: ${carried}`);
   strictEqual(await guest.sh("stat -c %s /var/large; rm /var/large"), `${UPLOAD_MIB * MIB}`);
   await tell("after the upload, with all tunnels open");
