@@ -57,18 +57,30 @@ shared_tests() {
   DENO_JOBS=$jobs deno_tests --parallel "$@" tests/unit tests/support tests/contract tests/property tests/scenario
 }
 
+# beside LOG COMMAND...: runs it while a suite goes on; `joined` is that suite's end.
+beside() {
+  "${@:2}" >"$tools/log/$1.beside" 2>&1 &
+}
+
+# joined NAME: waits for what runs beside, shows and counts it.
+joined() {
+  local code=0
+  wait $! || code=$?
+  suite "$1" told "$code" "$tools/log/$1.beside"
+}
+
 quick_suites() {
   ensure_cargo
   if [ "$(id -u)" -ne 0 ] || ! (ensure_strace); then say "skipping the sample of failing system calls"; fi
   cargo_tests native/Cargo.toml --no-run
   say "testing the daemon, $jobs files at a time, and the native library beside it"
-  local code=0
-  cargo_tests native/Cargo.toml >"$tools/log/beside.log" 2>&1 &
+  beside cargo cargo_tests native/Cargo.toml
   suite deno shared_tests
-  wait $! || code=$?
-  suite cargo told "$code" "$tools/log/beside.log"
-  say "testing memory, races and time limits, one file at a time"
+  joined cargo
+  say "testing memory, races and time limits, one file at a time, and readers on slow networks beside them"
+  beside slow deno_tests tests/slow
   suite alone deno_tests tests/alone
+  joined slow
 }
 
 command_test() {
