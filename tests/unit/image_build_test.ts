@@ -228,15 +228,16 @@ Deno.test("Debian out of reach is a sentence and exit code 2, though apt-get upd
 
 Deno.test("the guest gets the pinned Deno itself, whatever stands in its place here", async () => {
   const ask = 'deno_for "$(host_arch)"';
+  const fetched = new RegExp(`/\\.tools/deno-(amd64|arm64)-${RegExp.escape(DENO_VERSION)}/deno$`);
   using shim = new BuildRoot();
-  match(
-    (await shim.run(ask)).out,
-    new RegExp(`/\\.tools/deno-(amd64|arm64)-${RegExp.escape(DENO_VERSION)}/deno$`),
-  );
+  match((await shim.run(ask)).out, fetched);
   using real = new BuildRoot();
   await Deno.remove(`${real.path}/.tools/bin/deno`);
   await Deno.symlink(Deno.execPath(), `${real.path}/.tools/bin/deno`);
-  strictEqual((await real.run(ask)).out, await Deno.realPath(Deno.execPath()));
+  const own = (await real.run(ask)).out;
+  // These tests may run on another version, by GUESTD_DENO, which is not taken.
+  if (Deno.version.deno !== DENO_VERSION) match(own, fetched);
+  else strictEqual(own, await Deno.realPath(Deno.execPath()));
 });
 
 Deno.test("a rustc too old for the library is not taken for the cross build", async () => {
