@@ -30,16 +30,23 @@ suite() {
   if [ "$code" -ne 0 ] && [ "$failed" -eq "$before" ]; then failed=$((failed + 1)); fi
 }
 
+made=
+# What goes on beside a suite does not hear the terminal's interrupt.
+leave_nothing() {
+  jobs -p | xargs -r kill 2>/dev/null || true
+  rm -rf "$made"
+}
+
 # Scratch files lie in memory where there is room: hundreds of thousands of them are made and removed, for which a disk takes
 # minutes. TMPDIR says otherwise, and the checks in a virtual machine have a disk.
 scratch_in_memory() {
-  local shared=/dev/shm room made
+  local shared=/dev/shm room
+  trap leave_nothing EXIT
+  trap 'exit 130' INT TERM
   [ -z "${TMPDIR:-}" ] && [ -w "$shared" ] && [ "$(stat -f -c %T "$shared")" = tmpfs ] || return 0
   room=$({ df -k --output=avail "$shared" | sed 1d; sed -n 's/^MemAvailable: *\([0-9]*\).*/\1/p' /proc/meminfo; } | sort -n | head -n 1)
   [ "$room" -ge $((6 << 20)) ] || return 0
   made=$(mktemp -d "$shared/guestd-XXXXXX")
-  # shellcheck disable=SC2064
-  trap "rm -rf '$made'" EXIT
   # Other users' daemons use it as well, and programs are run from it, which its mount may forbid.
   chmod 1777 "$made"
   cp /bin/true "$made/true"
