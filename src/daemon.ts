@@ -8,6 +8,8 @@ import { Files } from "./files/files.ts";
 import { DiskGauge } from "./guest/disk.ts";
 import { IdentityRepair } from "./guest/identity.ts";
 import { collectNow, Quiet } from "./guest/quiet.ts";
+import { Bodies } from "./http/body.ts";
+import { ConnectionLimits } from "./http/connection_limits.ts";
 import { Listener } from "./http/listener.ts";
 import { createRouter, type Router } from "./http/router.ts";
 import { execRoutes } from "./http/routes/exec.ts";
@@ -65,6 +67,7 @@ export class Daemon {
   readonly #tunnels: Tunnels;
   readonly #identity: IdentityRepair;
   readonly #quiet: Quiet;
+  readonly #connections: ConnectionLimits;
   readonly #listener: Listener;
   readonly #ended = Promise.withResolvers<void>();
   #ending = false;
@@ -117,11 +120,13 @@ export class Daemon {
       localPort: () => this.#listener.port,
       log,
     });
+    const [requestMs, idleMs] = [1000 * config.requestTimeoutSecs, 1000 * config.idleTimeoutSecs];
     this.#files = new Files({
       core: this.#core,
       limits,
       spoolDir: config.spoolDir,
       reserveBytes: config.diskReserveBytes,
+      idleMs,
       log,
     });
     this.#quiet = new Quiet({
@@ -131,6 +136,14 @@ export class Daemon {
         log.debug("memory was given back", { own_bytes: this.#core.ownBytes });
       },
     });
+    const { maxConnections } = config;
+    this.#connections = new ConnectionLimits(
+      this.#core,
+      { maxConnections, requestMs, idleMs },
+      log,
+      () => this.#quiet.note(),
+    );
+    const bodies = new Bodies(limits, requestMs, collectNow);
     this.#router = createRouter({
       limits,
       hookPrefix,
@@ -138,21 +151,24 @@ export class Daemon {
       token: bootstrap.token,
       log,
       traffic: this.#quiet,
+      connections: this.#connections,
       handlers: {
         ...hookRoutes({
           bootstrap,
           hookLog,
           log,
+          bodies,
           onInstalled: (hook) => this.#installed(hook),
           onSuspend: () => this.#core.suspended(),
           onResume: () => this.#core.resumed(),
           terminate: () => this.terminate("hook"),
         }),
-        ...execRoutes({ registry, limits, log, collect: collectNow }),
+        ...execRoutes({ registry, limits, log, bodies }),
         exec_stream: this.#streams.exec_stream,
         ...fileRoutes({
           files: this.#files,
           maxBodyBytes: limits.max_body_bytes,
+          idleMs,
         }),
         ...systemRoutes({
           document: { limits, hookPrefix, versionHeader },
@@ -166,7 +182,9 @@ export class Daemon {
         ...tunnelRoutes(tunnels),
       },
     });
-    this.#listener = new Listener(config.listen, this.#router, log);
+    this.#listener = new Listener(config.listen, this.#router, log, (port) => {
+      this.#connections.follow(port);
+    });
   }
 
   /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
@@ -267,6 +285,7 @@ export class Daemon {
       // Connections without a request end too, but for those that will not: half-sent ones.
       await within(LAST_MS, closed, undefined);
       this.#quiet[Symbol.dispose]();
+      this.#connections[Symbol.dispose]();
       this.#registry[Symbol.dispose]();
       await this.#core.close();
     } catch (error) {

@@ -103,6 +103,28 @@ export const SETTINGS = {
     fallback: "/var/tmp",
     purpose: "Directory for unacked output beyond 64 MiB in all.",
   },
+  maxConnections: {
+    variable: "GUESTD_MAX_CONNECTIONS",
+    kind: "integer",
+    fallback: "1024",
+    range: [1, 1_000_000],
+    purpose: "Most connections at a time; never more than half the descriptors.",
+  },
+  requestTimeoutSecs: {
+    variable: "GUESTD_REQUEST_TIMEOUT_SECS",
+    kind: "seconds",
+    fallback: "10",
+    range: [0.001, 2_000_000],
+    purpose:
+      "Seconds for the first head of a connection, a hook's body, and each 64 KiB of others.",
+  },
+  idleTimeoutSecs: {
+    variable: "GUESTD_IDLE_TIMEOUT_SECS",
+    kind: "seconds",
+    fallback: "120",
+    range: [0.001, 2_000_000],
+    purpose: "Seconds that a connection may be idle, and an upload or download stand still.",
+  },
   drainSecs: {
     variable: "GUESTD_DRAIN_SECS",
     kind: "seconds",

@@ -1,28 +1,41 @@
 //! A look at this process's own TCP connections: Deno's server owns them and tells little of them.
-//! A thread of its own looks four times a second while anybody watches one. It neither reads nor
-//! writes on them.
+//! A thread of its own looks when a client comes, and four times a second while there are any. It
+//! neither reads nor writes on them.
 //!
 //! Map:
-//! - `probe`  what the kernel tells of one descriptor
+//! - `probe`    what the kernel tells of one descriptor
+//! - `arrivals` waiting for clients to come
+//! - `roll`     who is connected, for TypeScript to choose who is to go
 
+mod arrivals;
 mod probe;
+mod roll;
 
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{EventfdFlags, eventfd};
 use rustix::net::{Shutdown, connect_unspec, shutdown};
 
+use crate::sync::{lock, start_thread};
 use crate::wake::{Kind, Wake};
+use arrivals::Arrivals;
 pub use probe::{CLOSED, Facts};
-use probe::{Probe, plain};
+use probe::{Descriptors, Probe, plain};
+pub use roll::Change;
+use roll::Roll;
 
-/// From one look to the next.
+/// From one look to the next while there are connections to look at.
 const INTERVAL: Duration = Duration::from_millis(250);
+/// So many looks follow the last that found anybody, or the last arrival: whoever has come may be accepted a while later.
+const LOOKS: u32 = 20;
+/// From one look to the next at least, however many clients come.
+const REST: Duration = Duration::from_millis(25);
 
 /// The two ends of a connection as it is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,66 +81,83 @@ enum Watch {
     Lost,
 }
 
-/// Invariant: `looking` is set while the thread lives.
+/// What the thread and those who ask it share.
 #[derive(Default)]
-struct WatchTable {
+struct Shared {
     watches: HashMap<u32, Watch>,
     last_id: u32,
-    looking: bool,
+    roll: Roll,
     closed: bool,
 }
 
-#[derive(Default)]
-struct SharedTable {
-    state: Mutex<WatchTable>,
-    changed: Condvar,
-}
-
-impl SharedTable {
-    fn lock(&self) -> MutexGuard<'_, WatchTable> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The watched connections.
+/// The connections, and the thread that looks at them.
 pub struct Connections {
-    shared: Arc<SharedTable>,
-    wake: Arc<Wake>,
+    shared: Arc<Mutex<Shared>>,
+    arrivals: Arc<Arrivals>,
+    /// A number for one more descriptor when there is none left, which is when somebody has to go.
+    spare: Mutex<OwnedFd>,
 }
 
 impl Connections {
-    /// Watches nothing yet.
-    pub fn new(wake: Arc<Wake>) -> Self {
-        Self {
-            shared: Arc::default(),
-            wake,
-        }
+    /// Looks at nothing yet.
+    pub fn start(wake: Arc<Wake>) -> io::Result<Self> {
+        let (shared, arrivals) = (Arc::default(), Arc::new(Arrivals::new()?));
+        let own = (Arc::clone(&shared), Arc::clone(&arrivals));
+        let descriptors = Descriptors::open()?;
+        start_thread("connections", move || {
+            run(&own.0, &own.1, descriptors, &wake);
+        })?;
+        let spare = Mutex::new(eventfd(0, EventfdFlags::CLOEXEC)?);
+        Ok(Self {
+            shared,
+            arrivals,
+            spare,
+        })
+    }
+
+    /// From the next look on tells who is connected to the server that listens on this port: by
+    /// [`Kind::Roll`] that there are [`Connections::changes`].
+    pub fn follow(&self, port: u16) {
+        lock(&self.shared).roll.follow(port);
+        self.arrivals.nudge();
+    }
+
+    /// What has changed since this was asked last, at most so much of it, the oldest first.
+    pub fn changes(&self, most: usize) -> Vec<Change> {
+        lock(&self.shared).roll.changes(most)
+    }
+
+    /// Ends the connection with this cookie, both directions. Whether it was there.
+    pub fn expel(&self, cookie: u64) -> bool {
+        let Some(fd) = lock(&self.shared).roll.descriptor(cookie) else {
+            return false;
+        };
+        let mut spare = lock(&self.spare);
+        let ended = probe::duplicate_onto(fd, &mut spare)
+            && probe::look(spare.as_raw_fd()).is_some_and(|probe| probe.cookie == cookie)
+            // It fails only if the connection is gone already.
+            && shutdown(&*spare, Shutdown::Both).is_ok();
+        // Else the connection would stay open here.
+        self.arrivals.take(&mut spare);
+        ended
     }
 
     /// Watches the one connection with these ends from the next look on, which follows at once.
     /// Where two have them, nothing is known of it and nothing done. Notifies
     /// [`Kind::Connection`] with the returned handle when its TCP state has changed, and when it is
-    /// gone. Fails where no thread can be had.
-    pub fn watch(&self, ends: Ends) -> io::Result<u32> {
-        let mut state = self.shared.lock();
-        if !state.looking {
-            let (shared, wake) = (Arc::clone(&self.shared), Arc::clone(&self.wake));
-            thread::Builder::new()
-                .name("connections".into())
-                .stack_size(256 << 10)
-                .spawn(move || run(&shared, &wake))?;
-            state.looking = true;
-        }
+    /// gone.
+    pub fn watch(&self, ends: Ends) -> u32 {
+        let mut shared = lock(&self.shared);
         loop {
-            state.last_id = (state.last_id + 1) & (u32::MAX >> 1);
-            if state.last_id != 0 && !state.watches.contains_key(&state.last_id) {
+            shared.last_id = (shared.last_id + 1) & (u32::MAX >> 1);
+            if shared.last_id != 0 && !shared.watches.contains_key(&shared.last_id) {
                 break;
             }
         }
-        let id = state.last_id;
-        state.watches.insert(id, Watch::Fresh(ends));
-        self.shared.changed.notify_one();
-        Ok(id)
+        let id = shared.last_id;
+        shared.watches.insert(id, Watch::Fresh(ends));
+        self.arrivals.nudge();
+        id
     }
 
     /// What the kernel says now; `None` where the connection was not found or is gone.
@@ -151,66 +181,65 @@ impl Connections {
 
     /// Watches a connection no more.
     pub fn forget(&self, id: u32) {
-        self.shared.lock().watches.remove(&id);
+        lock(&self.shared).watches.remove(&id);
     }
 
     /// Ends the thread.
     pub fn close(&self) {
-        self.shared.lock().closed = true;
-        self.shared.changed.notify_one();
+        lock(&self.shared).closed = true;
+        self.arrivals.nudge();
     }
 
-    /// A descriptor of our own, whose cookie was looked at again.
     fn duplicate(&self, id: u32) -> Option<(OwnedFd, Probe)> {
-        let found = match self.shared.lock().watches.get(&id)? {
+        let found = match lock(&self.shared).watches.get(&id)? {
             Watch::Watching(found) => *found,
             _ => return None,
         };
-        let socket = probe::duplicate(found.fd)?;
-        let probe = probe::look(socket.as_raw_fd())?;
-        (probe.cookie == found.cookie).then_some((socket, probe))
+        duplicate(found.fd, found.cookie)
     }
 }
 
-/// Looks for as long as anybody wants to know.
-fn run(shared: &SharedTable, wake: &Wake) {
-    let mut state = shared.lock();
-    while !state.closed && !state.watches.is_empty() {
-        let known = begin(&mut state.watches);
-        drop(state);
-        let probes = known.map_or_else(probe::all, |fds| probe::of(&fds));
-        state = shared.lock();
-        let changed = settle(&mut state.watches, &probes);
-        drop(state);
-        for id in changed {
-            wake.notify(Kind::Connection, id);
-        }
-        let is_fresh = |watch: &Watch| matches!(watch, Watch::Fresh(_));
-        let rests = |state: &mut WatchTable| !state.closed && !state.watches.values().any(is_fresh);
-        state = shared
-            .changed
-            .wait_timeout_while(shared.lock(), INTERVAL, rests)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0;
-    }
-    state.looking = false;
+/// A descriptor of our own, whose cookie was looked at again.
+fn duplicate(fd: i32, cookie: u64) -> Option<(OwnedFd, Probe)> {
+    let socket = probe::duplicate(fd)?;
+    let probe = probe::look(socket.as_raw_fd())?;
+    (probe.cookie == cookie).then_some((socket, probe))
 }
 
-/// What is to be looked at: the descriptors that are known, or all while a connection is sought.
-fn begin(watches: &mut HashMap<u32, Watch>) -> Option<Vec<i32>> {
-    let mut known = Some(Vec::new());
-    for watch in watches.values_mut() {
-        match watch {
-            Watch::Fresh(ends) => {
+fn run(shared: &Mutex<Shared>, arrivals: &Arrivals, mut descriptors: Descriptors, wake: &Wake) {
+    let mut left = LOOKS;
+    while !lock(shared).closed {
+        for watch in lock(shared).watches.values_mut() {
+            if let Watch::Fresh(ends) = watch {
                 *watch = Watch::Seeking(*ends);
-                known = None;
             }
-            Watch::Seeking(_) => known = None,
-            Watch::Watching(found) => known.iter_mut().for_each(|fds| fds.push(found.fd)),
-            Watch::Lost => {}
+        }
+        let port = lock(shared).roll.sought();
+        let Some((probes, listeners)) = descriptors.look(port) else {
+            // Nothing is known, which is not to say that nobody is there.
+            arrivals.wait(Some(INTERVAL));
+            continue;
+        };
+        arrivals.listen(&listeners);
+        let mut state = lock(shared);
+        for id in settle(&mut state.watches, &probes) {
+            wake.queue_notice(Kind::Connection, id);
+        }
+        if state.roll.call(&probes) {
+            wake.queue_notice(Kind::Roll, 0);
+        }
+        if !state.watches.is_empty() || !state.roll.is_empty() {
+            left = LOOKS;
+        }
+        drop(state);
+        wake.flush();
+        thread::sleep(REST);
+        if arrivals.wait((left > 0).then_some(INTERVAL - REST)) {
+            left = LOOKS;
+        } else {
+            left = left.saturating_sub(1);
         }
     }
-    known
 }
 
 /// Brings the watches in line with a look; the ids of those whose connection has changed.

@@ -97,7 +97,7 @@ impl Core {
             // Four threads, for which 64 calls may wait.
             jobs: ThreadPool::new("guestd-job", 4, 64),
             transfers: Transfers::new(Arc::clone(&wake)),
-            connections: Connections::new(Arc::clone(&wake)),
+            connections: Connections::start(Arc::clone(&wake))?,
             wake,
             noise: Sessions::default(),
             store,

@@ -2,8 +2,11 @@
 //! was made with.
 
 use std::fs;
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::process::{Resource, Rlimit, getpid, getrlimit, setrlimit, setsid};
+
+use crate::sync::lock;
 
 const OOM_FILE: &str = "/proc/self/oom_score_adj";
 /// The kernel's value for "never".
@@ -78,15 +81,62 @@ fn take_oom_score() -> Option<Vec<u8>> {
 fn take_descriptors() -> Option<[u64; 2]> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let hard = maximum?;
-    if hard >= DESCRIPTORS {
-        return None;
+    if hard < DESCRIPTORS {
+        // Where it may not be raised it stays as it is.
+        let _ = set_descriptors(DESCRIPTORS, DESCRIPTORS);
     }
-    let wanted = Rlimit {
-        current: Some(DESCRIPTORS),
-        maximum: Some(DESCRIPTORS),
-    };
-    setrlimit(Resource::Nofile, wanted).ok()?;
+    let most = getrlimit(Resource::Nofile).maximum?;
+    set_descriptors(most - reserved(most), most).ok()?;
     Some([current.unwrap_or(hard), hard])
+}
+
+fn set_descriptors(soft: u64, hard: u64) -> rustix::io::Result<()> {
+    let wanted = Rlimit {
+        current: Some(soft),
+        maximum: Some(hard),
+    };
+    setrlimit(Resource::Nofile, wanted)
+}
+
+/// How many of so many descriptors only a start may take: two or more starts' worth.
+fn reserved(most: u64) -> u64 {
+    (most / 4).min(64)
+}
+
+/// How many descriptors the process may have open, but for those that are reserved.
+pub fn descriptor_limit() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTORS)
+}
+
+/// Lets this process take the reserved descriptors, until it is dropped: clients that come at that moment may take them as
+/// well, but not those that came before.
+pub struct Reserve<'a> {
+    _alone: MutexGuard<'a, ()>,
+    soft: u64,
+    hard: u64,
+}
+
+static RESERVE: Mutex<()> = Mutex::new(());
+
+impl Reserve<'_> {
+    /// Opens the reserve.
+    pub fn open() -> Self {
+        let alone = lock(&RESERVE);
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let hard = maximum.unwrap_or(DESCRIPTORS);
+        let _ = set_descriptors(hard, hard);
+        Self {
+            _alone: alone,
+            soft: current.unwrap_or(hard),
+            hard,
+        }
+    }
+}
+
+impl Drop for Reserve<'_> {
+    fn drop(&mut self) {
+        let _ = set_descriptors(self.soft, self.hard);
+    }
 }
 
 /// Whether `signal` is ignored.

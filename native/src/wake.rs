@@ -21,6 +21,8 @@ pub enum Kind {
     SpoolFailed = 5,
     /// The state of watched connection `token` has changed, or it is gone.
     Connection = 6,
+    /// Clients have come or gone.
+    Roll = 7,
 }
 
 /// Size of an event in the reader's buffer, in bytes: kind and token (u32 each), status (i32: 0, an errno or one of the

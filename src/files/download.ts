@@ -2,12 +2,40 @@ import { type Transfer, TransferError, TransferStatus } from "../native/transfer
 import type { TransferLine } from "./transfer_line.ts";
 import type { Stop } from "./transfers.ts";
 
-/** What opening reads: one byte more than what is sent with its length if it is all. */
-const FIRST_BYTES = 256 * 1024 + 1;
-/** What one reading gives at most, in bytes. */
-const CHUNK_BYTES = 120 * 1024;
-/** How many chunks are read ahead: by the time one is asked for, small files have been packed for several. */
-const AHEAD = 4;
+/** How a download is read. */
+interface Sizes extends Disposable {
+  /** What opening reads, in bytes: one more than what is sent with its length if it is all. */
+  readonly first: number;
+  /** What one reading gives at most, in bytes. */
+  readonly chunk: number;
+  /** How many chunks are read ahead: by the time one is asked for, small files have been packed for several. */
+  readonly ahead: number;
+}
+
+/** How many downloads at a time are read far ahead. */
+const LARGE_DOWNLOADS = 8;
+const LARGE = { first: 256 * 1024 + 1, chunk: 120 * 1024, ahead: 4 } as const;
+/** Those beside them: hundreds may stand still. */
+const SMALL = { first: 32 * 1024 + 1, chunk: 32 * 1024, ahead: 1 } as const;
+
+/** Who reads how far ahead: memory is not to grow with clients that take nothing. */
+export class ReadAhead {
+  #large = 0;
+
+  /** For a download, which gives it back when it ends. */
+  take(): Sizes {
+    if (this.#large >= LARGE_DOWNLOADS) return { ...SMALL, [Symbol.dispose]: () => {} };
+    this.#large++;
+    let taken = true;
+    return {
+      ...LARGE,
+      [Symbol.dispose]: () => {
+        if (taken) this.#large--;
+        taken = false;
+      },
+    };
+  }
+}
 
 /** What was opened, on its way to the client. */
 export interface Download {
@@ -17,14 +45,26 @@ export interface Download {
   readonly body: Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>;
 }
 
+/** What a download is made of. */
+export interface DownloadParts {
+  /** What reads it. */
+  readonly transfer: Transfer;
+  /** What stops it. */
+  readonly stop: Stop;
+  /** Its line in the log. */
+  readonly line: TransferLine;
+  /** How it is read. */
+  readonly sizes: Sizes;
+  /** How long its client may take nothing, in milliseconds. */
+  readonly idleMs: number;
+}
+
 /** Waits until a download is open, and stops it when `stop` says so. Throws `TransferError`; then nothing is left open. */
-export async function openDownload(
-  transfer: Transfer,
-  stop: Stop,
-  line: TransferLine,
-): Promise<Download> {
+export async function openDownload(parts: DownloadParts): Promise<Download> {
+  const { transfer, stop, line, sizes } = parts;
   const end = (): void => {
     stop[Symbol.dispose]();
+    sizes[Symbol.dispose]();
     transfer.close();
   };
   const stopped = (): void => {
@@ -34,10 +74,10 @@ export async function openDownload(
   stop.signal.addEventListener("abort", stopped);
   if (stop.signal.aborted) stopped();
   try {
-    const first = new Uint8Array(FIRST_BYTES);
+    const first = new Uint8Array(sizes.first);
     const opened = Promise.all([transfer.begun, transfer.read(first)]);
     const [size, filled] = await stop.race(opened);
-    if (filled < FIRST_BYTES) {
+    if (filled < sizes.first) {
       end();
       const body = first.slice(0, filled);
       // Freed now, and not when it is collected.
@@ -50,9 +90,7 @@ export async function openDownload(
     const length = size >= filled ? size : undefined;
     return {
       length,
-      body: new ReadableStream(new Source(transfer, stop, first, length, line), {
-        highWaterMark: 0,
-      }),
+      body: new ReadableStream(new Source(parts, first, length), { highWaterMark: 0 }),
     };
   } catch (error) {
     end();
@@ -73,16 +111,18 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
   readonly #ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
   readonly #length: number | undefined;
   readonly #line: TransferLine;
+  readonly #sizes: Sizes;
+  readonly #idleMs: number;
+  #idle: ReturnType<typeof setTimeout> | undefined;
+  #pulled = false;
   #left: number;
   #given: ArrayBuffer | undefined;
   #first: Uint8Array<ArrayBuffer> | undefined;
 
   constructor(
-    transfer: Transfer,
-    stop: Stop,
+    { transfer, stop, line, sizes, idleMs }: DownloadParts,
     first: Uint8Array<ArrayBuffer>,
     length: number | undefined,
-    line: TransferLine,
   ) {
     this.#transfer = transfer;
     this.#stop = stop;
@@ -90,17 +130,24 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
     this.#length = length;
     this.#left = length ?? Infinity;
     this.#line = line;
+    this.#sizes = sizes;
+    this.#idleMs = idleMs;
   }
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
     const { signal } = this.#stop;
-    signal.addEventListener("abort", () => controller.error(signal.reason));
+    signal.addEventListener("abort", () => {
+      this.#end();
+      controller.error(signal.reason);
+    });
+    this.#watch(controller);
   }
 
   async pull(controller: ReadableStreamDefaultController<Uint8Array>): Promise<void> {
     // Who asks for more has handed the last chunk on to the runtime, which holds its bytes by itself: let go of ours now,
     // or tens of megabytes wait for a collection.
     this.#given?.transfer(0);
+    this.#pulled = true;
     try {
       const [chunk, room] = await this.#next();
       if (this.#stop.signal.aborted) return;
@@ -130,8 +177,28 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
 
   cancel(): void {
     this.#line.tell("info", "a transfer was stopped");
+    this.#end();
+  }
+
+  #end(): void {
+    clearTimeout(this.#idle);
     this.#stop[Symbol.dispose]();
+    this.#sizes[Symbol.dispose]();
     this.#transfer.close();
+  }
+
+  /** Ends the download of a client that takes nothing: it holds a thread, a descriptor and memory. */
+  #watch(controller: ReadableStreamDefaultController<Uint8Array>): void {
+    this.#idle = setTimeout(() => {
+      if (this.#pulled) return this.#watch(controller);
+      const reason = `Cannot send the rest: the client took nothing for ${this.#idleMs / 1000} s`;
+      this.#line.tell("info", "a download was cut", { reason });
+      this.#end();
+      controller.error(new Error(reason));
+    }, this.#idleMs);
+    this.#pulled = false;
+    // A daemon that ends does not wait for it.
+    Deno.unrefTimer(this.#idle);
   }
 
   /** The next chunk, and how much it had room for. */
@@ -140,11 +207,12 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
     this.#first = undefined;
     if (first !== undefined) return [first, first.length];
     const chunk = await (this.#ahead.shift() ?? this.#read());
-    return [chunk, CHUNK_BYTES];
+    return [chunk, this.#sizes.chunk];
   }
 
   #readAhead(): void {
-    const wanted = Math.min(AHEAD, Math.ceil(this.#left / CHUNK_BYTES));
+    const { ahead, chunk } = this.#sizes;
+    const wanted = Math.min(ahead, Math.ceil(this.#left / chunk));
     while (this.#ahead.length < wanted) {
       const next = this.#read();
       // It is looked at when the client wants it; until then a failure is nobody's.
@@ -154,7 +222,7 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
   }
 
   async #read(): Promise<Uint8Array<ArrayBuffer>> {
-    const chunk = new Uint8Array(CHUNK_BYTES);
+    const chunk = new Uint8Array(this.#sizes.chunk);
     return chunk.subarray(0, await this.#transfer.read(chunk));
   }
 }

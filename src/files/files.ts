@@ -11,7 +11,7 @@ import {
   type UploadSettings,
 } from "../native/transfer.ts";
 import { SETTINGS } from "../settings.ts";
-import { type Download, openDownload } from "./download.ts";
+import { type Download, openDownload, ReadAhead } from "./download.ts";
 import { FILE_READ, FILE_WRITE, refusing, type Statuses, TAR_READ, TAR_WRITE } from "./refusal.ts";
 import { type TransferKind, TransferLine } from "./transfer_line.ts";
 import { Transfers } from "./transfers.ts";
@@ -22,6 +22,8 @@ export interface FilesOptions extends UploadSettings {
   readonly core: Core;
   /** Limits in force. */
   readonly limits: Limits;
+  /** How long a client may take nothing of a download, in milliseconds. */
+  readonly idleMs: number;
   /** Where failures of the disk are logged. */
   readonly log: Log;
 }
@@ -44,6 +46,7 @@ export type Pour = (sink: Sink, stopped: AbortSignal) => Promise<void>;
  */
 export class Files {
   readonly #transfers = new Transfers();
+  readonly #ahead = new ReadAhead();
   readonly #options: FilesOptions;
   readonly #treeLimits: TreeLimits;
 
@@ -118,7 +121,12 @@ export class Files {
     return refusing(
       statuses,
       line,
-      () => openDownload(open(), this.#transfers.begin(client), line),
+      () => {
+        const transfer = open();
+        const stop = this.#transfers.begin(client);
+        const { idleMs } = this.#options;
+        return openDownload({ transfer, stop, line, sizes: this.#ahead.take(), idleMs });
+      },
     );
   }
 

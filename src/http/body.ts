@@ -1,7 +1,11 @@
 import { exceeds, type Limits } from "../contract/limits.ts";
 import { bodyTooLarge, PlainRefusal, Refusal } from "../contract/refusal.ts";
+import { within } from "../within.ts";
 import { BodyLost } from "./body_lost.ts";
-import { BodyMemory, BodyPlace } from "./body_memory.ts";
+import { BodyMemory, type BodyPlace } from "./body_memory.ts";
+import { BodySource } from "./body_source.ts";
+import { beginBody, declaredLength, giveUpBody } from "./framing.ts";
+import { HookBodies, TOO_MANY } from "./hook_bodies.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -12,6 +16,8 @@ const START_BYTES = 16 * MIB;
 const STDIN_BYTES = 2 * MIB;
 /** Most bytes of a run hook's body; the platform allows 4096 for the payload. */
 const RUN_HOOK_BYTES = 64 * KIB;
+/** It is read in pieces of so many bytes: Deno keeps, of each connection, as much as was ever asked for. */
+const HOOK_PIECE_BYTES = 4 * KIB;
 
 /** What bodies of starts hold together, in bytes: two of the largest, so that one arrives while one is used. */
 const START_MEMORY = 2 * START_BYTES;
@@ -27,142 +33,153 @@ const STDIN_COLLECT = 32 * MIB;
  */
 const FREE_BYTES = 64 * KIB;
 
-/** Where the bodies of starts and of stdin writes are collected: neither waits for the other. */
-export interface Memories {
-  /** Of starts. */
-  readonly start: BodyMemory;
-  /** Of stdin writes. */
-  readonly stdin: BodyMemory;
-}
+/** How much of a body that is read whole has to come in each time that a request may take, in bytes. */
+const PACE_BYTES = 64 * KIB;
 
-/** Memory for bodies. `collect` frees at once what they left behind. */
-export function memoriesFor(limits: Limits, collect?: () => void): Memories {
-  return {
-    start: new BodyMemory({ bytes: START_MEMORY, collect, collectBytes: START_COLLECT }),
-    stdin: new BodyMemory({
-      bytes: Math.max(STDIN_MEMORY, stdinBytes(limits)),
+/** Reads the bodies that are kept whole. */
+export class Bodies {
+  readonly #limits: Limits;
+  readonly #ms: number;
+  /** Neither starts nor stdin writes wait for the other: a child that does not read holds up writes alone. */
+  readonly #starts: BodyMemory;
+  readonly #writes: BodyMemory;
+  readonly #hooks: HookBodies;
+
+  /**
+   * None has come. Each has to bring 64 KiB, or be whole, within `requestMs` milliseconds, a hook's to be whole; `collect` frees at once what used
+   * ones left behind.
+   */
+  constructor(limits: Limits, requestMs: number, collect?: () => void) {
+    this.#limits = limits;
+    this.#ms = requestMs;
+    this.#hooks = new HookBodies(requestMs);
+    this.#starts = new BodyMemory({ bytes: START_MEMORY, collect, collectBytes: START_COLLECT });
+    this.#writes = new BodyMemory({
+      bytes: Math.max(STDIN_MEMORY, this.#stdinBytes),
       collect,
       collectBytes: STDIN_COLLECT,
-    }),
-  };
-}
-
-/**
- * Body of a start. Throws 413 above `max_body_bytes`, `spawn_failed` above 16 MiB once all of it
- * was dropped, and {@link BodyLost}.
- */
-export async function readStartBody(
-  request: Request,
-  limits: Limits,
-  memory: BodyMemory,
-): Promise<Body> {
-  const maxBytes = limits.max_body_bytes;
-  const body = await readBody(request, { keepBytes: START_BYTES, maxBytes, memory });
-  if (body === "too large") throw bodyTooLarge(maxBytes);
-  if (body === "dropped") {
-    throw new Refusal("spawn_failed", "the argument list is too long: the body exceeds 16 MiB");
+    });
   }
-  return body;
-}
 
-/** Body of a stdin write. Throws `stdin_write_too_large` and {@link BodyLost}. */
-export async function readStdinBody(
-  request: Request,
-  limits: Limits,
-  memory: BodyMemory,
-): Promise<Body> {
-  const max = stdinBytes(limits);
-  const body = await readBody(request, { keepBytes: max, maxBytes: max, memory });
-  if (typeof body === "string") {
-    const text = exceeds("the body", max, "max_stdin_write_bytes");
-    throw new Refusal("stdin_write_too_large", text);
-  }
-  return body;
-}
-
-/** Body of the run hook. Throws 400 above 64 KiB, and {@link BodyLost}. */
-export async function readRunHookBody(request: Request): Promise<Body> {
-  const body = await readBody(request, { keepBytes: RUN_HOOK_BYTES, maxBytes: RUN_HOOK_BYTES });
-  if (typeof body === "string") throw new PlainRefusal(400, "the body exceeds 64 KiB");
-  return body;
-}
-
-function stdinBytes(limits: Limits): number {
-  return Math.max(STDIN_BYTES, 2 * limits.max_stdin_write_bytes);
-}
-
-/** How a body is read. */
-interface Reading {
-  /** Most that is kept of it, in bytes; a larger one is read on and dropped. */
-  readonly keepBytes: number;
-  /** Most that it may have: one that declares more is refused unread, another as soon as it passes. */
-  readonly maxBytes: number;
-  /** Where it is collected; needed if more than 64 KiB are kept. */
-  readonly memory?: BodyMemory;
-}
-
-async function readBody(
-  request: Request,
-  reading: Reading,
-): Promise<Body | "dropped" | "too large"> {
-  const declared = declaredLength(request);
-  if (declared !== undefined && declared > reading.maxBytes) return "too large";
-  if (request.body === null) return new Body(new Uint8Array());
-  beginBody(request);
-  if (declared !== undefined && declared <= FREE_BYTES) {
-    return new Body(await request.bytes().catch(lost));
-  }
-  return await collect(request, request.body.getReader(), declared, reading);
-}
-
-/** Deno's errors carry nothing worth keeping: bytes ended early or chunks were malformed. */
-function lost(): never {
-  throw new BodyLost();
-}
-
-/** Reads a body piece by piece; what is beyond the first 64 KiB once it has its place in the memory. */
-async function collect(
-  request: Request,
-  reader: ReadableStreamDefaultReader<Uint8Array>,
-  declared: number | undefined,
-  { keepBytes, maxBytes, memory }: Reading,
-): Promise<Body | "dropped" | "too large"> {
-  const mostBytes = Math.min(declared ?? keepBytes, keepBytes);
-  const giveUp = (): void => abandonBody(request, reader);
-  using claims = new DisposableStack();
-  let place: BodyPlace | undefined;
-  let dropped = declared !== undefined && declared > keepBytes;
-  let kept = new Uint8Array(dropped ? 0 : FREE_BYTES);
-  let received = 0;
-  for (;;) {
-    const { done, value } = await reader.read().catch(lost);
-    place?.check();
-    if (done) break;
-    const at = received;
-    received += value.length;
-    if (received > maxBytes) {
-      giveUp();
-      return "too large";
+  /**
+   * Body of a start. Throws 413 above `max_body_bytes`, `spawn_failed` above 16 MiB once all of it
+   * was dropped, and {@link BodyLost}.
+   */
+  async start(request: Request): Promise<Body> {
+    const maxBytes = this.#limits.max_body_bytes;
+    const body = await this.#read(request, START_BYTES, maxBytes, this.#starts);
+    if (body === "too large") throw bodyTooLarge(maxBytes);
+    if (body === "dropped") {
+      throw new Refusal("spawn_failed", "the argument list is too long: the body exceeds 16 MiB");
     }
-    if (received > keepBytes && !dropped) {
-      dropped = true;
-      kept = new Uint8Array();
-      claims.dispose();
-    }
-    if (dropped) continue;
-    if (received > kept.length) {
-      place = await memory?.place(mostBytes, giveUp);
-      if (place !== undefined) claims.use(place);
-      const larger = new Uint8Array(mostBytes);
-      larger.set(kept.subarray(0, at));
-      kept = larger;
-    }
-    kept.set(value, at);
-    if (place !== undefined) place.received = received;
+    return body;
   }
-  if (dropped) return "dropped";
-  await place?.complete();
-  return new Body(kept.subarray(0, received), claims.move());
+
+  /** Body of a stdin write. Throws `stdin_write_too_large` and {@link BodyLost}. */
+  async stdin(request: Request): Promise<Body> {
+    const max = this.#stdinBytes;
+    const body = await this.#read(request, max, max, this.#writes);
+    if (typeof body === "string") {
+      const text = exceeds("the body", max, "max_stdin_write_bytes");
+      throw new Refusal("stdin_write_too_large", text);
+    }
+    return body;
+  }
+
+  /** Body of the run hook, which came from `peer`. Throws 400 above 64 KiB, and {@link BodyLost}. */
+  async runHook(request: Request, peer: string): Promise<Body> {
+    if ((declaredLength(request) ?? 0) > RUN_HOOK_BYTES) throw hookTooLarge();
+    if (request.body === null) return new Body(new Uint8Array());
+    using arrival = this.#hooks.begin(peer, (text) => source.giveUp(text));
+    if (arrival === undefined) {
+      giveUpBody(request);
+      throw new BodyLost(TOO_MANY);
+    }
+    beginBody(request);
+    const source = new BodySource(request, request.body);
+    const pieces: Uint8Array<ArrayBuffer>[] = [];
+    let received = 0;
+    for (let ended = false; !ended;) {
+      const { chunk, done } = await source.fill(new ArrayBuffer(HOOK_PIECE_BYTES));
+      ended = done;
+      received += chunk.length;
+      if (received > RUN_HOOK_BYTES) {
+        source.abandon();
+        throw hookTooLarge();
+      }
+      pieces.push(chunk.slice());
+      arrival.came(chunk.length);
+    }
+    return new Body(await new Blob(pieces).bytes());
+  }
+
+  get #stdinBytes(): number {
+    return Math.max(STDIN_BYTES, 2 * this.#limits.max_stdin_write_bytes);
+  }
+
+  /** Reads a body of which `keepBytes` are kept at most; a larger one is dropped, up to `maxBytes`. */
+  async #read(
+    request: Request,
+    keepBytes: number,
+    maxBytes: number,
+    memory: BodyMemory,
+  ): Promise<Body | "dropped" | "too large"> {
+    const declared = declaredLength(request);
+    if (declared !== undefined && declared > maxBytes) return "too large";
+    if (request.body === null) return new Body(new Uint8Array());
+    beginBody(request);
+    if (declared !== undefined && declared <= FREE_BYTES) return await this.#readSmall(request);
+    using source = new BodySource(request, request.body, { bytes: PACE_BYTES, ms: this.#ms });
+    const mostBytes = Math.min(declared ?? keepBytes, keepBytes);
+    using claims = new DisposableStack();
+    let place: BodyPlace | undefined;
+    // Of a body that is dropped as it comes no more is kept than this.
+    let kept = new Uint8Array();
+    let received = 0;
+    let dropped = declared !== undefined && declared > keepBytes;
+    let spare = new ArrayBuffer(FREE_BYTES);
+    for (let ended = false; !ended;) {
+      const { chunk, done } = await source.fill(spare, maxBytes - received + 1);
+      ended = done;
+      spare = chunk.buffer;
+      const at = received;
+      received += chunk.length;
+      if (received > maxBytes) {
+        source.abandon();
+        return "too large";
+      }
+      if (received > keepBytes) {
+        dropped = true;
+        kept = new Uint8Array();
+        claims.dispose();
+      }
+      if (dropped || chunk.length === 0) continue;
+      if (place === undefined) {
+        if (done) return new Body(chunk);
+        place = claims.use(await memory.place(mostBytes));
+        kept = new Uint8Array(mostBytes);
+      }
+      kept.set(chunk, at);
+    }
+    if (dropped) return "dropped";
+    await place?.complete(received);
+    return new Body(kept.subarray(0, received), claims.move());
+  }
+
+  /** Of a small body no pace is asked: it has its time, and comes faster by Deno's own way. */
+  async #readSmall(request: Request): Promise<Body> {
+    const arrived = request.bytes().catch(() => {
+      throw new BodyLost();
+    });
+    const bytes = await within(this.#ms, arrived, undefined);
+    if (bytes !== undefined) return new Body(bytes);
+    giveUpBody(request);
+    throw new BodyLost(`The body did not come within ${this.#ms / 1000} s.`);
+  }
+}
+
+function hookTooLarge(): PlainRefusal {
+  return new PlainRefusal(400, "the body exceeds 64 KiB");
 }
 
 /** A whole body; disposed of once nothing is kept of it, or of what was made of it. */
@@ -190,55 +207,4 @@ export class Body implements Disposable {
   [Symbol.dispose](): void {
     this.#place?.[Symbol.dispose]();
   }
-}
-
-/** The `Content-Length`; Deno has refused a request whose header is malformed. */
-export function declaredLength(request: Request): number | undefined {
-  const header = request.headers.get("content-length");
-  return header === null ? undefined : Number(header);
-}
-
-/** Whether something follows the head of an HTTP/1 request. */
-export function hasBody(request: Request): boolean {
-  return (declaredLength(request) ?? 0) > 0 || request.headers.has("transfer-encoding");
-}
-
-/** Requests whose connection ends with the answer: what they leave in it is worth less than it. */
-const ending = new WeakSet<Request>();
-
-/**
- * Most bytes of a body that leave its connection as it was. At each reading Deno 2.9.8 takes as much from the socket as
- * the largest piece that was ever asked for on that connection; what is more than the piece asked for now waits in its
- * memory, and is moved at each reading. Behind a large body another one would pile up there, whole.
- */
-const KEPT_BYTES = 4096;
-
-/** A body is about to be read: its connection is kept behind a small one only. */
-export function beginBody(request: Request): void {
-  if ((declaredLength(request) ?? Infinity) > KEPT_BYTES) ending.add(request);
-}
-
-/** Gives up a body in its middle: what is still to come is not worth its connection. */
-export function abandonBody(
-  request: Request,
-  reader: { readonly cancel: () => Promise<void> | void },
-): void {
-  ending.add(request);
-  // Not awaited: the answer never waits for body bytes.
-  Promise.resolve(reader.cancel()).catch(() => {});
-}
-
-/**
- * Decides about what a request still sends although nobody reads it, and tells whether the answer must say
- * `Connection: close`. Nothing is waited for. A body that is cancelled Deno drains, and keeps the connection; one that
- * nobody has looked at makes it say close while there is more to come, swallow that and close.
- */
-export function leaveBody(request: Request, maxDrainBytes: number): boolean {
-  if (ending.has(request)) return true;
-  const declared = declaredLength(request);
-  // Not even `bodyUsed` may be asked of the others: that alone makes Deno keep the connection.
-  if (declared !== undefined && declared > 0 && declared <= maxDrainBytes) {
-    if (!request.bodyUsed) request.body?.cancel().catch(() => {});
-  }
-  return false;
 }

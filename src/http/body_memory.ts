@@ -1,12 +1,3 @@
-import { BodyLost } from "./body_lost.ts";
-
-/** How often the bodies that arrive are looked at while others wait, in milliseconds. */
-const PACE_MS = 1000;
-/** How much of a body must have come from one look to the next, in bytes. One that brings less twice running is given up. */
-const PACE_BYTES = 128 * 1024;
-/** A look that comes later than this judges nobody: the daemon was busy itself, or its guest frozen. */
-const LATE_MS = 1.5 * PACE_MS;
-
 /** What the memory of bodies is made with. */
 export interface BodyMemoryOptions {
   /** What the bodies reserve together, in bytes: at least as much as the largest of them. */
@@ -15,14 +6,6 @@ export interface BodyMemoryOptions {
   readonly collect?: (() => void) | undefined;
   /** So many bytes of used bodies are collected before the next one is used. */
   readonly collectBytes: number;
-  /** Calls `look` after so many milliseconds; a timer unless a test keeps the time. */
-  readonly later?: (look: () => void, ms: number) => void;
-}
-
-/** A place that somebody waits for. */
-interface Waiting {
-  readonly place: BodyPlace;
-  readonly enter: () => void;
 }
 
 /**
@@ -31,158 +14,88 @@ interface Waiting {
  *
  * Invariants: `#free` is `bytes` less what all places reserve, and never negative. A place reserves as much as its body can
  * become from the moment when it is let in, so that none waits for another in a circle; once the body is complete, it
- * reserves what came. None keeps others waiting for ever: a body that arrives keeps a pace or is given up, and one that is
- * complete is soon used.
+ * reserves what came. None keeps others waiting for ever: a body keeps its pace, and one that is complete is soon used.
  */
 export class BodyMemory {
   readonly #collect: () => void;
   readonly #collectBytes: number;
-  readonly #later: (look: () => void, ms: number) => void;
-  readonly #arriving = new Set<BodyPlace>();
   readonly #waiting: Waiting[] = [];
   #free: number;
   #used = 0;
-  #watching = false;
 
   /** Memory of which nothing is reserved. */
-  constructor({ bytes, collect = (): void => {}, collectBytes, later = timer }: BodyMemoryOptions) {
+  constructor({ bytes, collect = (): void => {}, collectBytes }: BodyMemoryOptions) {
     this.#free = bytes;
     this.#collect = collect;
     this.#collectBytes = collectBytes;
-    this.#later = later;
   }
 
-  /**
-   * A place for a body that can become `mostBytes`, once there is room. `giveUp` is called when it keeps others waiting:
-   * nothing is reserved for it from then on.
-   */
-  async place(mostBytes: number, giveUp: () => void): Promise<BodyPlace> {
-    const place = new BodyPlace(mostBytes, giveUp, this);
-    if (this.#waiting.length === 0 && mostBytes <= this.#free) {
-      this.#letIn(place);
-    } else {
-      const { promise, resolve } = Promise.withResolvers<void>();
-      this.#waiting.push({ place, enter: resolve });
-      this.#watch();
-      await promise;
-    }
-    return place;
+  /** A place for a body that can become `mostBytes`, once there is room. */
+  async place(mostBytes: number): Promise<BodyPlace> {
+    const { promise, resolve } = Promise.withResolvers<BodyPlace>();
+    this.#waiting.push({ mostBytes, enter: resolve });
+    this.#letIn();
+    return await promise;
   }
 
-  /** For {@link BodyPlace}: its body is complete, and may be used when this ends. */
-  async complete(place: BodyPlace): Promise<void> {
-    this.#arriving.delete(place);
-    this.reserve(place, place.received);
+  /** For {@link BodyPlace}: its body, of so many bytes, is complete, and may be used when this ends. */
+  async complete(bytes: number): Promise<void> {
     const used = this.#used;
-    this.#used += place.received;
+    this.#used += bytes;
     if (used < this.#collectBytes) return;
-    this.#used = place.received;
+    this.#used = bytes;
     // Not before those who used the last ones have returned; and who wants little gets its turn in between.
     await new Promise((resolve) => setTimeout(resolve, 0));
     this.#collect();
   }
 
-  /** For {@link BodyPlace}: it reserves `bytes` from now on, and lets in those for whom there is room then. */
-  reserve(place: BodyPlace, bytes: number): void {
-    this.#free += place.reserved - bytes;
-    place.reserved = bytes;
-    if (bytes === 0) this.#arriving.delete(place);
+  /** For {@link BodyPlace}: so much of what it reserved is free again. */
+  free(bytes: number): void {
+    this.#free += bytes;
+    this.#letIn();
+  }
+
+  #letIn(): void {
     for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {
-      if (first.place.mostBytes > this.#free) return;
+      if (first.mostBytes > this.#free) return;
       this.#waiting.shift();
-      this.#letIn(first.place);
-      first.enter();
+      this.#free -= first.mostBytes;
+      first.enter(new BodyPlace(first.mostBytes, this));
     }
-  }
-
-  #letIn(place: BodyPlace): void {
-    place.reserved = place.mostBytes;
-    this.#free -= place.mostBytes;
-    this.#arriving.add(place);
-  }
-
-  /** Looks for bodies that stall, as long as somebody waits. */
-  #watch(): void {
-    if (this.#watching) return;
-    for (const place of this.#arriving) place.mark();
-    this.#lookLater();
-  }
-
-  #lookLater(): void {
-    this.#watching = true;
-    const now = performance.now();
-    this.#later(() => this.#look(performance.now() - now), PACE_MS);
-  }
-
-  #look(afterMs: number): void {
-    this.#watching = false;
-    if (this.#waiting.length === 0) return;
-    for (const place of [...this.#arriving]) {
-      if (afterMs > LATE_MS) place.mark();
-      else if (!place.keepsPace(PACE_BYTES)) place.giveUp();
-    }
-    if (this.#waiting.length > 0) this.#lookLater();
   }
 }
 
-function timer(look: () => void, ms: number): void {
-  // A daemon that ends does not wait for it.
-  Deno.unrefTimer(setTimeout(look, ms));
+/** Somebody who waits for a place. */
+interface Waiting {
+  readonly mostBytes: number;
+  readonly enter: (place: BodyPlace) => void;
 }
 
 /** The place of one body in the memory, which alone makes them. */
 export class BodyPlace implements Disposable {
   readonly #memory: BodyMemory;
-  readonly #onGivenUp: () => void;
-  /** As much as the body can become, in bytes. */
-  readonly mostBytes: number;
-  /** What has come of it, in bytes. */
-  received = 0;
-  /** For the memory: what is set aside, in bytes. */
-  reserved = 0;
-  #marked = 0;
-  #slow = 0;
-  #givenUp = false;
+  #reserved: number;
 
-  /** A place that reserves nothing yet. */
-  constructor(mostBytes: number, onGivenUp: () => void, memory: BodyMemory) {
-    this.mostBytes = mostBytes;
-    this.#onGivenUp = onGivenUp;
+  /** A place that has reserved so many bytes. */
+  constructor(reserved: number, memory: BodyMemory) {
+    this.#reserved = reserved;
     this.#memory = memory;
   }
 
-  /** Throws {@link BodyLost} once the body was given up. */
-  check(): void {
-    if (this.#givenUp) throw new BodyLost("The body stalled, and others waited for its memory.");
-  }
-
-  /** The body is complete, nothing is reserved for more; it may be used when this ends. */
-  complete(): Promise<void> {
-    return this.#memory.complete(this);
+  /** The body is complete with so many bytes, and no more is reserved; it may be used when this ends. */
+  async complete(bytes: number): Promise<void> {
+    this.#reserve(bytes);
+    await this.#memory.complete(bytes);
   }
 
   /** Nothing is reserved for it any more. */
   [Symbol.dispose](): void {
-    this.#memory.reserve(this, 0);
+    this.#reserve(0);
   }
 
-  /** For the memory: the pace counts from here. */
-  mark(): void {
-    this.#marked = this.received;
-    this.#slow = 0;
-  }
-
-  /** For the memory: whether at least `bytes` came since it was asked last, or the time before. */
-  keepsPace(bytes: number): boolean {
-    this.#slow = this.received - this.#marked < bytes ? this.#slow + 1 : 0;
-    this.#marked = this.received;
-    return this.#slow < 2;
-  }
-
-  /** For the memory: it keeps others waiting. */
-  giveUp(): void {
-    this.#givenUp = true;
-    this[Symbol.dispose]();
-    this.#onGivenUp();
+  #reserve(bytes: number): void {
+    const freed = this.#reserved - bytes;
+    this.#reserved = bytes;
+    this.#memory.free(freed);
   }
 }

@@ -3,7 +3,7 @@ import type { Log } from "../log.ts";
 import type { Router } from "./router.ts";
 
 /** How long a listener that failed rests at first before it listens again, in milliseconds. */
-const FIRST_REST_MS = 100;
+const FIRST_REST_MS = 25;
 /** How long it rests at most, however often it fails, in milliseconds. */
 const LONGEST_REST_MS = 1600;
 /** One that lasted so long had recovered. */
@@ -20,6 +20,7 @@ const RECOVERED_MS = 10_000;
 export class Listener {
   readonly #router: Router;
   readonly #log: Log;
+  readonly #onListen: (port: number) => void;
   #address: ListenAddress;
   #server: Deno.HttpServer<Deno.NetAddr> | undefined;
   #rest: ReturnType<typeof setTimeout> | undefined;
@@ -27,8 +28,14 @@ export class Listener {
   #sinceMs = 0;
   #closed = false;
 
-  /** A listener that does not listen yet. */
-  constructor(address: ListenAddress, router: Router, log: Log) {
+  /** A listener that does not listen yet; `onListen` is told the port each time that it does. */
+  constructor(
+    address: ListenAddress,
+    router: Router,
+    log: Log,
+    onListen: (port: number) => void,
+  ) {
+    this.#onListen = onListen;
     this.#address = address;
     this.#router = router;
     this.#log = log;
@@ -47,6 +54,7 @@ export class Listener {
       onError,
       onListen: ({ hostname, port }) => {
         this.#address = { hostname: this.#address.hostname, port };
+        this.#onListen(port);
         this.#log.info("listening", { hostname, port });
       },
     }, serve);

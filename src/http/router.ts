@@ -6,7 +6,8 @@ import { Mismatch } from "../contract/schema.ts";
 import { VERSION } from "../contract/version.ts";
 import type { Log } from "../log.ts";
 import { BodyLost } from "./body_lost.ts";
-import { hasBody, leaveBody } from "./body.ts";
+import { type ConnectionLimits, NO_VISIT, type Visit } from "./connection_limits.ts";
+import { hasBody, isTooSlow, leaveBody } from "./framing.ts";
 import { json, text } from "./respond.ts";
 import { cutTarget, Query, Roster } from "./target.ts";
 
@@ -22,6 +23,8 @@ export interface Call {
   readonly query: Query;
   /** Deno's facts about the connection. */
   readonly info: Deno.ServeHandlerInfo;
+  /** For who uses the connection for longer than it takes to answer. */
+  readonly visit: Visit;
 }
 
 /**
@@ -52,6 +55,8 @@ export interface RouterOptions {
   readonly log: Log;
   /** Is told of each request when it comes and when it is answered whole, for a long one leaves at its end what it took. */
   readonly traffic?: { readonly note: () => void };
+  /** Is told of each request, for a connection that is in use is not ended. */
+  readonly connections?: Pick<ConnectionLimits, "enter">;
 }
 
 /** What `Deno.serve` is given. */
@@ -70,7 +75,7 @@ export interface Router {
 
 /** Makes the router: path before method, method before auth, auth before query and body. */
 export function createRouter(options: RouterOptions): Router {
-  const { limits, versionHeader, token, handlers, log, traffic } = options;
+  const { limits, versionHeader, token, handlers, log, traffic, connections } = options;
   const roster = new Roster(options.hookPrefix);
   const inFlight = new InFlight(() => traffic?.note());
   const withBody = new InFlight();
@@ -83,7 +88,11 @@ export function createRouter(options: RouterOptions): Router {
     return response;
   }
 
-  async function answer(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
+  async function answer(
+    request: Request,
+    info: Deno.ServeHandlerInfo,
+    visit: Visit,
+  ): Promise<Response> {
     const target = cutTarget(request.url, request.headers.get("host"));
     if (target === undefined) return text(400, "The authority must be host[:port].");
     const fits = roster.find(target.path)
@@ -99,8 +108,9 @@ export function createRouter(options: RouterOptions): Router {
       if (row.auth === "Bearer") {
         const refusal = refuseEntry(request, token);
         if (refusal !== undefined) return refusal;
+        visit.authorized();
       }
-      const call: Call = { request, row, id, query: new Query(target.query), info };
+      const call: Call = { request, row, id, query: new Query(target.query), info, visit };
       return await handlers[row.name](call);
     } catch (error) {
       // Deno's server takes the bodies that are still arriving away when it stops accepting (denoland/deno#36809).
@@ -113,12 +123,14 @@ export function createRouter(options: RouterOptions): Router {
     async serve(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
       traffic?.note();
       inFlight.enter(info.completed);
+      const visit = connections?.enter(info.remoteAddr, info.completed) ?? NO_VISIT;
       // Asked first: after an upgrade the request is no longer there to be looked at.
       const arriving = hasBody(request);
-      const answered = answer(request, info);
+      const answered = answer(request, info, visit);
       if (arriving) withBody.enter(answered);
       const response = await answered;
       if (response.status === 101) return finish(response, false);
+      if (isTooSlow(request)) visit.leave();
       const close = leaveBody(request, limits.max_drain_bytes);
       return finish(response, close || draining);
     },

@@ -1,4 +1,5 @@
 import type { Core } from "./core.ts";
+import { checked } from "./status.ts";
 import { EventKind } from "./wake.ts";
 
 /** Size of a connection's facts: `FACTS_BYTES` in `native/src/exports/connections.rs`. */
@@ -81,4 +82,66 @@ export class WatchedConnection implements Disposable {
     this.#core.wake.ignore(EventKind.connection, this.#id);
     this.#core.symbols.guestd_connection_forget(this.#id);
   }
+}
+
+/** Size of a change of the roll: `CHANGE_BYTES` in `native/src/exports/connections.rs`. */
+const CHANGE_BYTES = 64;
+/** Where its text begins. */
+const TEXT_AT = 16;
+/** How many are taken at a time. */
+const CHANGES = 64;
+
+/** A connection that came from `peer`, or one that is gone. */
+export interface RollChange {
+  /** What no other connection is ever called. */
+  readonly cookie: bigint;
+  /** The client's address and port, as {@link peerOf} has it; undefined once it is gone. */
+  readonly peer: string | undefined;
+}
+
+/** Who is connected to this process's own server, as the core sees it: within 250 ms. */
+export class ConnectionRoll {
+  readonly #core: Core;
+
+  /** Calls `onChange` when clients have come or gone, once the server is followed. */
+  constructor(core: Core, onChange: () => void) {
+    this.#core = core;
+    core.wake.listen(EventKind.roll, 0, onChange);
+  }
+
+  /**
+   * Follows the server that listens on `port`. Returns how many connections it is to have: at most `most`, and half the
+   * descriptors.
+   */
+  follow(port: number, most: number): number {
+    const { guestd_connections_follow: follow } = this.#core.symbols;
+    return checked("follow the connections", follow(port, most));
+  }
+
+  /** Who came and went since this was asked last, in this order. */
+  *changes(): Generator<RollChange> {
+    const buffer = new Uint8Array(CHANGES * CHANGE_BYTES);
+    const view = new DataView(buffer.buffer);
+    const { guestd_connections_changes: changes } = this.#core.symbols;
+    for (let count = CHANGES; count === CHANGES;) {
+      count = changes(buffer, buffer.length);
+      for (let at = 0; at < count * CHANGE_BYTES; at += CHANGE_BYTES) {
+        const text = buffer.subarray(at + TEXT_AT, at + TEXT_AT + view.getUint8(at + 9));
+        const hostname = String.fromCharCode(...text);
+        const peer = peerOf({ hostname, port: view.getUint16(at + 10, true) });
+        const isHere = view.getUint8(at + 8) === 1;
+        yield { cookie: view.getBigUint64(at, true), peer: isHere ? peer : undefined };
+      }
+    }
+  }
+
+  /** Ends a connection, both directions, if it is still there. */
+  expel(cookie: bigint): void {
+    this.#core.symbols.guestd_connections_expel(cookie);
+  }
+}
+
+/** A client's address and port as one text; an IPv4 address in its IPv6 clothes is the IPv4 address. */
+export function peerOf({ hostname, port }: Pick<Deno.NetAddr, "hostname" | "port">): string {
+  return `${hostname.startsWith("::ffff:") ? hostname.slice(7) : hostname} ${port}`;
 }

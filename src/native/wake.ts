@@ -12,6 +12,7 @@ export const EventKind = {
   orphans: 4,
   spoolFailed: 5,
   connection: 6,
+  roll: 7,
 } as const;
 
 /** How an operation ended. */

@@ -48,9 +48,13 @@ export class Tunnels {
 
   /**
    * Upgrades a request, whose client has the address `client`; the answer must be returned to the server as it is. Throws
-   * where it cannot.
+   * where it cannot. `gone` settles once both the tunnel's connections are gone.
    */
-  async open(request: Request, client: Deno.NetAddr, query: TunnelQuery): Promise<Response> {
+  async open(
+    request: Request,
+    client: Deno.NetAddr,
+    query: TunnelQuery,
+  ): Promise<{ readonly response: Response; readonly gone: Promise<void> }> {
     const { core, log, localPort, findLoop = findReadLoop } = this.#options;
     const net = await (this.#net ??= import("node:net"));
     // Deno's own look for clients that are silent would end one whose guest makes it wait.
@@ -71,8 +75,8 @@ export class Tunnels {
     });
     this.#live.add(relay);
     log.info("tunnel opened", { port, identity });
-    relay.gone.finally(() => this.#live.delete(relay));
-    return response;
+    const gone = relay.gone.finally(() => this.#live.delete(relay));
+    return { response, gone };
   }
 
   /** Ends all tunnels, also those opened from now on; settles once they are gone. */

@@ -5,7 +5,7 @@ import { Daemon, execPath } from "../support/daemon.ts";
 import { Footprint } from "../support/footprint.ts";
 import { forgetPeak, peakBytes } from "../support/proc.ts";
 import { bodyText, type RawConnection, type RawResponse } from "../support/raw_http.ts";
-import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
+import { withDaemon, withDaemonAsRoot, withOptions } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const START = "/v1/exec/start";
@@ -110,22 +110,26 @@ async function nearlyWhole(daemon: Daemon, ...ids: readonly string[]): Promise<R
   return connections;
 }
 
-withDaemon.test("starts that stall, after much or little, are given up for the next ones, and only then", async ({ daemon }) => {
-  const [patient] = await nearlyWhole(daemon, "patient");
-  ok(patient);
-  // Nobody waits for its memory, so it may take longer than two looks.
-  deepStrictEqual(answerOf(await ask(daemon, START, start("beside", 15 * MIB))), [200, ""]);
-  const whole = posted(daemon, START, start("little", 16 * MIB));
-  using little = await daemon.connect();
-  // More than what everybody may send unasked.
-  await sendAll(little, whole.subarray(0, MIB));
-  deepStrictEqual(answerOf(await ask(daemon, START, start("next", 16 * MIB))), [200, ""]);
-  const lost = [400, "The body stalled, and others waited for its memory.\n"];
-  for (const connection of [patient, little]) {
-    deepStrictEqual(answerOf(await connection.response()), lost);
-    connection[Symbol.dispose]();
-  }
-});
+withOptions({ env: { GUESTD_REQUEST_TIMEOUT_SECS: "2" } }).test(
+  "starts that stall, after much or little, are given up, and the next ones come in",
+  async ({ daemon }) => {
+    const [much] = await nearlyWhole(daemon, "much");
+    ok(much);
+    using little = await daemon.connect();
+    // More than what everybody may send unasked.
+    await sendAll(little, posted(daemon, START, start("little", 16 * MIB)).subarray(0, MIB));
+    using small = await daemon.connect();
+    await small.send(posted(daemon, START, start("small", 1000)).slice(0, -1));
+    deepStrictEqual(answerOf(await ask(daemon, START, start("next", 16 * MIB))), [200, ""]);
+    const slow = "The body came too slowly: less than 65536 bytes within 2 s.\n";
+    const cases = [[much, slow], [little, slow], [small, "The body did not come within 2 s.\n"]];
+    for (const [connection, sentence] of cases as [RawConnection, string][]) {
+      deepStrictEqual(answerOf(await connection.response()), [400, sentence]);
+      await connection.closedByPeer();
+    }
+    much[Symbol.dispose]();
+  },
+);
 
 withDaemon.test("clients that leave while they wait have asked for nothing, and others come in their place", async ({ daemon }) => {
   const [first, second] = await nearlyWhole(daemon, "first", "second");

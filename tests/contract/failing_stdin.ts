@@ -1,6 +1,7 @@
 import { Exec } from "../../src/exec/exec.ts";
 import type { Registry } from "../../src/exec/registry.ts";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
+import { Bodies } from "../../src/http/body.ts";
 import { execRoutes } from "../../src/http/routes/exec.ts";
 import { createRouter, type Handlers } from "../../src/http/router.ts";
 import { Log } from "../../src/log.ts";
@@ -30,7 +31,8 @@ export async function failingStdin(): Promise<Response> {
   const registry = { get: () => Promise.resolve(exec) };
   const log = new Log("error");
   const limits = DEFAULT_LIMITS;
-  const routes = execRoutes({ registry: registry as never as Registry, limits, log });
+  const bodies = new Bodies(limits, 10_000);
+  const routes = execRoutes({ registry: registry as never as Registry, limits, log, bodies });
   const options = {
     limits,
     hookPrefix: "/platform/runtime/v1",

@@ -20,6 +20,9 @@ const DEFAULTS: Config = {
   identityRoot: "/",
   inheritEnv: [],
   spoolDir: "/var/tmp",
+  maxConnections: 1024,
+  requestTimeoutSecs: 10,
+  idleTimeoutSecs: 120,
   drainSecs: 5,
   logLevel: "info",
   library: "",
@@ -76,6 +79,9 @@ Deno.test("every setting is taken from its variable", () => {
       GUESTD_IDENTITY_ROOT: "/tmp/y",
       GUESTD_INHERIT_ENV: "PATH, LANG,,TERM",
       GUESTD_SPOOL_DIR: "/tmp/x",
+      GUESTD_MAX_CONNECTIONS: "7",
+      GUESTD_REQUEST_TIMEOUT_SECS: "1.5",
+      GUESTD_IDLE_TIMEOUT_SECS: "60",
       GUESTD_DRAIN_SECS: "0.5",
       GUESTD_LOG: "debug",
       GUESTD_LIBRARY: "x.so",
@@ -89,6 +95,9 @@ Deno.test("every setting is taken from its variable", () => {
       identityRoot: "/tmp/y",
       inheritEnv: ["PATH", "LANG", "TERM"],
       spoolDir: "/tmp/x",
+      maxConnections: 7,
+      requestTimeoutSecs: 1.5,
+      idleTimeoutSecs: 60,
       drainSecs: 0.5,
       logLevel: "debug",
       library: "x.so",
@@ -157,7 +166,7 @@ Deno.test("the help lists every variable that is asked for, with its default", (
     return undefined;
   });
   deepStrictEqual(asked, allSettings().map(({ variable }) => variable));
-  strictEqual(asked.length, 11 + 12);
+  strictEqual(asked.length, 14 + 12);
   for (const name of asked) ok(helpText().includes(`\n  ${name}=`), name);
   ok(helpText().includes("GUESTD_LISTEN=0.0.0.0:9000"));
   ok(helpText("127.0.0.1:1").includes("GUESTD_LISTEN=127.0.0.1:1"));

@@ -1,5 +1,4 @@
-import { deepStrictEqual, strictEqual, throws } from "node:assert/strict";
-import { BodyLost } from "../../src/http/body_lost.ts";
+import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { BodyMemory, type BodyPlace } from "../../src/http/body_memory.ts";
 import { within } from "../support/await_event.ts";
 
@@ -12,33 +11,16 @@ const settled = (): Promise<void> => new Promise((resolve) => setTimeout(resolve
 class House {
   readonly memory: BodyMemory;
   readonly inside: string[] = [];
-  readonly givenUp: string[] = [];
   collected = 0;
-  #look: (() => void) | undefined;
 
   constructor() {
-    this.memory = new BodyMemory({
-      bytes: 10 * MIB,
-      collectBytes: 8 * MIB,
-      collect: () => void this.collected++,
-      later: (look) => void (this.#look = look),
-    });
-  }
-
-  /** The time passes after which bodies that arrive are looked at, if they are. */
-  async pass(): Promise<void> {
-    const look = this.#look;
-    this.#look = undefined;
-    look?.();
-    await settled();
+    const [bytes, collectBytes] = [10 * MIB, 8 * MIB];
+    this.memory = new BodyMemory({ bytes, collectBytes, collect: () => void this.collected++ });
   }
 
   /** Asks for a place; ends when it is had. */
   async place(name: string, most: number): Promise<BodyPlace> {
-    const place = await within(
-      `the turn of ${name}`,
-      this.memory.place(most, () => this.givenUp.push(name)),
-    );
+    const place = await within(`the turn of ${name}`, this.memory.place(most));
     this.inside.push(name);
     return place;
   }
@@ -61,8 +43,7 @@ Deno.test("a body that is complete holds what came and no more, until it was use
   const house = new House();
   const a = await house.place("a", 10 * MIB);
   const second = house.place("b", 9 * MIB);
-  a.received = MIB;
-  await a.complete();
+  await a.complete(MIB);
   await second;
   const third = house.place("c", 1);
   await settled();
@@ -71,55 +52,16 @@ Deno.test("a body that is complete holds what came and no more, until it was use
   await third;
 });
 
-Deno.test("a body that comes on is not disturbed, however long others wait, and neither is one in use", async () => {
-  const house = new House();
-  const a = await house.place("a", 10 * MIB);
-  const second = house.place("b", 10 * MIB);
-  for (a.received = MIB; a.received < 10 * MIB; a.received += MIB / 4) await house.pass();
-  await a.complete();
-  for (let times = 0; times < 3; times++) await house.pass();
-  a.check();
-  deepStrictEqual(house.inside, ["a"]);
-  a[Symbol.dispose]();
-  await second;
-});
-
-Deno.test("a body that stalls for two looks while others wait is given up, and no other", async () => {
-  const house = new House();
-  const [a, b] = [await house.place("a", 5 * MIB), await house.place("b", 5 * MIB)];
-  // Nobody waits: nobody looks.
-  for (let times = 0; times < 3; times++) await house.pass();
-  const third = house.place("c", 5 * MIB);
-  for (let times = 0; times < 2; times++) {
-    deepStrictEqual(house.givenUp, []);
-    b.received += MIB;
-    await house.pass();
-  }
-  deepStrictEqual(house.givenUp, ["a"]);
-  throws(() => a.check(), BodyLost);
-  b.check();
-  await third;
-  // It holds nothing any more, so that leaving makes no room twice.
-  a[Symbol.dispose]();
-  const fourth = house.place("d", 1);
-  await settled();
-  deepStrictEqual(house.inside, ["a", "b", "c"]);
-  b[Symbol.dispose]();
-  await fourth;
-});
-
 Deno.test("what large bodies left behind is collected before the next one is used", async () => {
   const house = new House();
   for (const name of ["a", "b", "c"]) {
     using place = await house.place(name, 3 * MIB);
-    place.received = 3 * MIB;
-    await place.complete();
+    await place.complete(3 * MIB);
   }
   strictEqual(house.collected, 0);
   for (const name of ["d", "e"]) {
     using place = await house.place(name, MIB);
-    place.received = MIB;
-    await place.complete();
+    await place.complete(MIB);
     strictEqual(house.collected, 1);
   }
 });

@@ -2,6 +2,7 @@ import { rejects, strictEqual } from "node:assert/strict";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
 import type { Exec } from "../../src/exec/exec.ts";
 import type { Registry } from "../../src/exec/registry.ts";
+import { Bodies } from "../../src/http/body.ts";
 import { execRoutes } from "../../src/http/routes/exec.ts";
 import type { Call } from "../../src/http/router.ts";
 import { Log } from "../../src/log.ts";
@@ -25,7 +26,8 @@ Deno.test("a poll whose output cannot be read to its end is cut short, and pins 
     },
   };
   const registry = { get: () => Promise.resolve(exec as never as Exec) } as never as Registry;
-  const routes = execRoutes({ registry, limits: DEFAULT_LIMITS, log: new Log("error") });
+  const [limits, log] = [DEFAULT_LIMITS, new Log("error")];
+  const routes = execRoutes({ registry, limits, log, bodies: new Bodies(limits, 10_000) });
   const answer = await routes.exec_poll({ id: "x" } as Call);
   strictEqual(pinned, 1);
   await rejects(answer.text(), /errno 5/);

@@ -7,6 +7,8 @@ import {
   type HookRoutesOptions,
 } from "../../src/http/routes/hooks.ts";
 import { RawConnection, type RawResponse } from "../support/raw_http.ts";
+import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
+import { Bodies } from "../../src/http/body.ts";
 import { KeptLog, PREFIX, RouterFixture } from "./http_fixture.ts";
 
 class Hooks implements AsyncDisposable {
@@ -20,6 +22,7 @@ class Hooks implements AsyncDisposable {
       bootstrap: this.bootstrap,
       hookLog: this.hookLog,
       log: this.kept.log,
+      bodies: new Bodies(DEFAULT_LIMITS, 10_000),
       terminate: () => {},
       ...callbacks,
     });

@@ -44,6 +44,7 @@ async function turnsBeside(bytes: number, chunked = false): Promise<number> {
     maxBytes: bytes,
     stopped,
     share: new BufferShare(),
+    idleMs: 60_000,
   });
   ended = true;
   strictEqual(taken, bytes);

@@ -1,12 +1,14 @@
 //! What the kernel tells of one descriptor of this process, if it is a TCP connection.
 #![allow(unsafe_code)]
 
+use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::io::fcntl_dupfd_cloexec;
+use rustix::fs::{Dir, Mode, OFlags, open};
+use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};
 use rustix::net::{getpeername, getsockname, sockopt};
 
 use super::WatchedSocket;
@@ -62,21 +64,47 @@ pub fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// Every TCP connection of this process.
-pub fn all() -> Vec<Probe> {
-    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
-        return Vec::new();
-    };
-    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    of(&numbers.collect::<Vec<i32>>())
+/// The list of this process's descriptors, which is kept open: there may be none left to open it with.
+pub struct Descriptors(Dir);
+
+impl Descriptors {
+    /// Opens the list.
+    pub fn open() -> io::Result<Self> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let list = open("/proc/self/fd", flags, Mode::empty())?;
+        Ok(Self(Dir::new(list)?))
+    }
+
+    /// Every TCP connection of this process, each once, and the sockets that listen on `port`; `None` where the list cannot
+    /// be read.
+    pub fn look(&mut self, port: Option<u16>) -> Option<(Vec<Probe>, Vec<i32>)> {
+        self.0.rewind();
+        let (mut probes, mut listeners) = (Vec::new(), Vec::new());
+        while let Some(entry) = self.0.read() {
+            let entry = entry.ok()?;
+            let Some(fd) = entry
+                .file_name()
+                .to_str()
+                .ok()
+                .and_then(|name| name.parse().ok())
+            else {
+                continue;
+            };
+            probes.extend(look(fd));
+            listeners.extend(port.filter(|port| listens(fd, *port)).map(|_| fd));
+        }
+        probes.sort_by_key(|probe| (probe.cookie, probe.fd));
+        probes.dedup_by_key(|probe| probe.cookie);
+        Some((probes, listeners))
+    }
 }
 
-/// The TCP connections among these descriptors, each once.
-pub fn of(numbers: &[i32]) -> Vec<Probe> {
-    let mut probes: Vec<Probe> = numbers.iter().copied().filter_map(look).collect();
-    probes.sort_by_key(|probe| (probe.cookie, probe.fd));
-    probes.dedup_by_key(|probe| probe.cookie);
-    probes
+fn listens(fd: i32, port: u16) -> bool {
+    // SAFETY: as in `look`.
+    let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+    let local = getsockname(borrowed).map(SocketAddr::try_from);
+    matches!(local, Ok(Ok(local)) if local.port() == port)
+        && sockopt::socket_acceptconn(borrowed) == Ok(true)
 }
 
 /// Looks at a descriptor, whoever it belongs to; `None` if it is no TCP connection.
@@ -110,6 +138,17 @@ pub fn look(fd: i32) -> Option<Probe> {
 pub fn duplicate(number: i32) -> Option<OwnedFd> {
     // SAFETY: as in `look`: one that is not open is an error of the system call.
     fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(number) }, 3).ok()
+}
+
+/// The same under the number of a descriptor that we have; whether that could be.
+pub fn duplicate_onto(number: i32, spare: &mut OwnedFd) -> bool {
+    // SAFETY: as in `look`.
+    dup3(
+        unsafe { BorrowedFd::borrow_raw(number) },
+        spare,
+        DupFlags::CLOEXEC,
+    )
+    .is_ok()
 }
 
 /// An idle client is asked after this long whether it is still there, so often, this far apart.

@@ -26,13 +26,13 @@ struct Watcher {
 impl Watcher {
     fn new() -> Self {
         let wake = Arc::new(Wake::default());
-        let connections = Connections::new(Arc::clone(&wake));
+        let connections = Connections::start(Arc::clone(&wake)).unwrap();
         Self { wake, connections }
     }
 
     /// Watches a connection until it is found; the handle.
     fn watch(&self, served: &TcpStream) -> u32 {
-        let id = self.connections.watch(ends_of(served)).unwrap();
+        let id = self.connections.watch(ends_of(served));
         self.facts_once(id, |_| true);
         id
     }
@@ -102,7 +102,7 @@ fn a_connection_that_is_not_there_is_gone_at_once() {
     let (served, _client) = pair();
     let ends = ends_of(&served);
     drop(served);
-    let id = watcher.connections.watch(ends).unwrap();
+    let id = watcher.connections.watch(ends);
     assert_eq!(watcher.changed(), id);
     assert_eq!(watcher.connections.facts(id), None);
 }
@@ -231,4 +231,72 @@ fn an_idle_client_is_asked_whether_it_is_there() {
     assert_eq!(rustix::net::sockopt::socket_keepalive(&served), Ok(true));
     let idle = rustix::net::sockopt::tcp_keepidle(&served).unwrap();
     assert_eq!(idle, Duration::from_secs(60));
+}
+
+fn changes(watcher: &Watcher, wanted: impl Fn(&Change) -> bool) -> Change {
+    let until = Instant::now() + Duration::from_secs(20);
+    loop {
+        if let Some(change) = watcher.connections.changes(1).into_iter().find(&wanted) {
+            return change;
+        }
+        assert!(Instant::now() < until, "it was not seen");
+        thread::yield_now();
+    }
+}
+
+#[test]
+fn clients_are_told_when_they_come_and_go_and_may_be_expelled() {
+    let watcher = Watcher::new();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    // Of another server, which nobody follows.
+    let _other = pair();
+    watcher.connections.follow(address.port());
+    let clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
+    let served = [(); 2].map(|()| listener.accept().unwrap().0);
+    let cookies = clients.each_ref().map(|client| {
+        let came = changes(&watcher, |change| change.peer.is_some());
+        assert!(
+            clients
+                .iter()
+                .any(|client| client.local_addr().ok() == came.peer)
+        );
+        assert!(client.peer_addr().is_ok());
+        came
+    });
+    let [first, second] = cookies;
+    assert!(watcher.connections.expel(first.cookie));
+    let expelled = |client: &&TcpStream| client.local_addr().ok() == first.peer;
+    for (mut client, mut ours) in clients.iter().zip(&served) {
+        if expelled(&client) {
+            assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
+        } else {
+            ours.write_all(b"x").unwrap();
+            assert_eq!(client.read(&mut [0; 1]).unwrap(), 1);
+        }
+    }
+    drop(served);
+    let gone = [(); 2].map(|()| changes(&watcher, |change| change.peer.is_none()).cookie);
+    assert!(gone.contains(&first.cookie) && gone.contains(&second.cookie));
+    assert!(!watcher.connections.expel(first.cookie));
+}
+
+#[test]
+fn what_was_reset_before_it_was_seen_is_nobody_and_what_was_seen_stays_until_it_is_gone() {
+    let mut roll = Roll::default();
+    let known = probe_of(1_000_001, 1, Some("127.0.0.1:5000"));
+    let reset = |cookie| probe_of(1_000_001, cookie, None);
+    assert!(!roll.call(&[known]), "nobody wants to know");
+    roll.follow(9000);
+    assert_eq!((roll.sought(), roll.sought()), (Some(9000), None));
+    assert!(roll.call(&[known, reset(2)]));
+    assert!(!roll.call(&[reset(1)]));
+    assert!(roll.call(&[]));
+    let told: Vec<_> = roll
+        .changes(9)
+        .iter()
+        .map(|change| (change.cookie, change.peer.is_some()))
+        .collect();
+    assert_eq!(told, [(1, true), (1, false)]);
+    assert!(roll.is_empty() && roll.changes(9).is_empty());
 }

@@ -3,7 +3,8 @@
 
 use super::{known, with_core};
 use crate::abi::{BAD_LAYOUT, bytes, bytes_mut};
-use crate::connections::{Ends, Facts};
+use crate::connections::{Change, Ends, Facts};
+use crate::self_protection;
 
 /// Size of [`Facts`] in a buffer, in bytes.
 const FACTS_BYTES: usize = 24;
@@ -24,8 +25,7 @@ pub unsafe extern "C" fn guestd_connection_watch(
     let host = unsafe { bytes(host, host_len) };
     with_core(|core| {
         let ends = Ends::new(host, port, local_port).ok_or(BAD_LAYOUT)?;
-        let id = core.connections.watch(ends).map_err(|_| -libc::EAGAIN)?;
-        Ok(id as i32)
+        Ok(core.connections.watch(ends) as i32)
     })
 }
 
@@ -76,4 +76,56 @@ pub extern "C" fn guestd_connection_forget(id: u32) -> i32 {
         core.connections.forget(id);
         Ok(0)
     })
+}
+
+/// Size of a [`Change`] in a buffer, in bytes: the cookie (u64), 1 for one that came and 0 for one that is gone, the length of
+/// its client's address (u8 each), the client's port (u16), four bytes of nothing, the address as text.
+const CHANGE_BYTES: usize = 64;
+const TEXT_AT: usize = 16;
+
+/// From now on `Kind::Roll` is told when clients of the server on this port come and go. Returns how many of them there are to
+/// be, at most `most`: half the descriptors stay for what they ask for.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_connections_follow(port: u32, most: u32) -> i32 {
+    with_core(|core| {
+        core.connections
+            .follow(u16::try_from(port).map_err(|_| BAD_LAYOUT)?);
+        let half = self_protection::descriptor_limit() / 2;
+        Ok(u64::from(most).min(half).try_into().unwrap_or(i32::MAX))
+    })
+}
+
+/// Writes who has come and gone since the last call, each as [`CHANGE_BYTES`] say, as many as there is room for; how many.
+///
+/// # Safety
+/// `out` is null or points to `len` bytes that are this call's alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_connections_changes(out: *mut u8, len: u32) -> i32 {
+    // SAFETY: bytes_mut demands what this function does.
+    let out = unsafe { bytes_mut(out, len) };
+    with_core(|core| {
+        let places = out.len() / CHANGE_BYTES;
+        let changes = core.connections.changes(places);
+        for (place, change) in out.chunks_exact_mut(CHANGE_BYTES).zip(&changes) {
+            encode_change(change, place);
+        }
+        Ok(changes.len() as i32)
+    })
+}
+
+fn encode_change(change: &Change, place: &mut [u8]) {
+    place[..8].copy_from_slice(&change.cookie.to_le_bytes());
+    let address = change.peer.map(|peer| peer.ip().to_string());
+    let text = address.unwrap_or_default();
+    place[8] = u8::from(change.peer.is_some());
+    place[9] = text.len() as u8;
+    let port = change.peer.map_or(0, |peer| peer.port());
+    place[10..12].copy_from_slice(&port.to_le_bytes());
+    place[TEXT_AT..TEXT_AT + text.len()].copy_from_slice(text.as_bytes());
+}
+
+/// Ends a client's connection; `UNKNOWN` where it is gone already.
+#[unsafe(no_mangle)]
+pub extern "C" fn guestd_connections_expel(cookie: u64) -> i32 {
+    with_core(|core| known(core.connections.expel(cookie)))
 }

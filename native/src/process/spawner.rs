@@ -18,7 +18,7 @@ use super::exec::{Exec, Request, Spawned, Table};
 use super::log::{Log, Sizes};
 use super::store::Store;
 use crate::clock::{boottime_ns, epoch_secs};
-use crate::self_protection::Original;
+use crate::self_protection::{Original, Reserve};
 use crate::sync::{lock, start_thread};
 use crate::wake::Wake;
 
@@ -169,7 +169,16 @@ impl Spawner {
     /// Takes the order, for megabytes may be in it, and the next one may never come.
     fn spawn(&self, order: SpawnOrder, stack: &mut Stack) {
         let (token, context) = (order.token, &self.context);
-        let start = || start_child(order.id, &order.request, context, stack);
+        let start = || {
+            let mut start = || start_child(order.id, &order.request, context, stack);
+            match start() {
+                Err((_, libc::EMFILE)) => {
+                    let _reserve = Reserve::open();
+                    start()
+                }
+                other => other,
+            }
+        };
         match catch_unwind(AssertUnwindSafe(start)) {
             Ok(Ok(pid)) => context.wake.complete(token, 0, i64::from(pid)),
             Ok(Err((step, errno))) => context.wake.complete(token, errno, step as i64),

@@ -9,16 +9,17 @@ import {
   StdinRequest,
   type StdinResponse,
 } from "../../contract/exec.ts";
-import { parseJson } from "../../contract/json.ts";
+import { parseJson, TooMany } from "../../contract/json.ts";
 import type { Limits } from "../../contract/limits.ts";
 import { BODY, type ObjectSchema, unknownFields } from "../../contract/object.ts";
 import { cut } from "../../contract/quoted.ts";
+import { Refusal } from "../../contract/refusal.ts";
 import type { Exec } from "../../exec/exec.ts";
 import { type StartNote, startNote } from "../../exec/launch.ts";
 import { outcomePieces } from "../../exec/outcome.ts";
 import type { Registry } from "../../exec/registry.ts";
 import type { Log } from "../../log.ts";
-import { memoriesFor, readStartBody, readStdinBody } from "../body.ts";
+import type { Bodies } from "../body.ts";
 import { json } from "../respond.ts";
 import { type Handlers, reasonOf } from "../router.ts";
 
@@ -35,8 +36,8 @@ export interface ExecRoutesOptions {
   readonly limits: Limits;
   /** Where refused starts and unknown fields are logged. */
   readonly log: Log;
-  /** Frees at once what is garbage. */
-  readonly collect?: () => void;
+  /** Reads the bodies. */
+  readonly bodies: Bodies;
 }
 
 /** The routes of single commands, but for the stream. */
@@ -46,9 +47,7 @@ export type ExecRoutes = Pick<
 >;
 
 /** Makes the handlers of start, poll, ack, kill and stdin. */
-export function execRoutes({ registry, limits, log, collect }: ExecRoutesOptions): ExecRoutes {
-  const memories = memoriesFor(limits, collect);
-
+export function execRoutes({ registry, limits, log, bodies }: ExecRoutesOptions): ExecRoutes {
   /** Such a field is ignored: a newer client's, or a slip. */
   function warnOfUnknown(schema: ObjectSchema<unknown>, content: unknown, id = ""): void {
     const fields = unknownFields(schema, content);
@@ -60,7 +59,7 @@ export function execRoutes({ registry, limits, log, collect }: ExecRoutesOptions
     async exec_start({ request }): Promise<Response> {
       let note: StartNote = {};
       try {
-        using body = await readStartBody(request, limits, memories.start);
+        using body = await bodies.start(request);
         const start = body.decoded((bytes) => {
           const content = parseJson(bytes, BODY);
           note = startNote(content);
@@ -72,6 +71,7 @@ export function execRoutes({ registry, limits, log, collect }: ExecRoutesOptions
         return json(200, response);
       } catch (error) {
         log.info("start refused", { ...note, reason: reasonOf(error) });
+        if (error instanceof TooMany) throw new Refusal("spawn_failed", error.message);
         throw error;
       }
     },
@@ -106,7 +106,7 @@ export function execRoutes({ registry, limits, log, collect }: ExecRoutesOptions
     },
 
     async exec_stdin({ id, request }): Promise<Response> {
-      using body = await readStdinBody(request, limits, memories.stdin);
+      using body = await bodies.stdin(request);
       const write = body.decoded((bytes) => {
         const content = parseJson(bytes, BODY);
         warnOfUnknown(StdinRequest, content, id);

@@ -14,19 +14,22 @@ export interface FileRoutesOptions {
   readonly files: Files;
   /** Most bytes of a body. */
   readonly maxBodyBytes: number;
+  /** How long an upload may stand still, in milliseconds. */
+  readonly idleMs: number;
 }
 
 /** The routes of files and trees. */
 export type FileRoutes = Pick<Handlers, "file_read" | "file_write" | "tar_read" | "tar_write">;
 
 /** Makes the handlers of files and trees. */
-export function fileRoutes({ files, maxBodyBytes }: FileRoutesOptions): FileRoutes {
+export function fileRoutes({ files, maxBodyBytes, idleMs }: FileRoutesOptions): FileRoutes {
   const share = new BufferShare();
 
   /** What hands a request's body over; refuses one that declares too much. */
   function pour(request: Request): Pour {
     refuseDeclared(request, maxBodyBytes);
-    return (sink, stopped) => pourBody(request, { sink, maxBytes: maxBodyBytes, stopped, share });
+    return (sink, stopped) =>
+      pourBody(request, { sink, maxBytes: maxBodyBytes, stopped, share, idleMs });
   }
 
   return {

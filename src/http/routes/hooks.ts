@@ -2,7 +2,8 @@ import type { Bootstrap } from "../../bootstrap/bootstrap.ts";
 import type { HookLog } from "../../bootstrap/hook_log.ts";
 import { type DecodedRunHook, decodeRunHook, type HookName } from "../../contract/hooks.ts";
 import type { Log } from "../../log.ts";
-import { readRunHookBody } from "../body.ts";
+import { BodyLost } from "../body_lost.ts";
+import type { Bodies } from "../body.ts";
 import { empty, text } from "../respond.ts";
 import { type Call, type Handler, type Handlers, reasonOf } from "../router.ts";
 
@@ -14,6 +15,8 @@ export interface HookRoutesOptions {
   readonly hookLog: HookLog;
   /** Where failures are logged. */
   readonly log: Log;
+  /** Reads the run hook's body. */
+  readonly bodies: Bodies;
   /** Runs after the token was installed, in the same turn, and before the answer. */
   readonly onInstalled?: (hook: DecodedRunHook) => void | Promise<void>;
   /** Runs when the VM is about to be frozen. */
@@ -29,7 +32,7 @@ export type HookRoutes = Pick<Handlers, HookName>;
 
 /** Makes the handlers of the lifecycle hooks. */
 export function hookRoutes(options: HookRoutesOptions): HookRoutes {
-  const { bootstrap, hookLog, log } = options;
+  const { bootstrap, hookLog, log, bodies } = options;
 
   async function guarded(hook: HookName, act: () => void | Promise<void>): Promise<void> {
     try {
@@ -53,12 +56,14 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
     };
   }
 
-  async function decoded(request: Request): Promise<DecodedRunHook> {
+  async function decoded({ request, visit }: Call): Promise<DecodedRunHook> {
     try {
-      using body = await readRunHookBody(request);
+      using body = await bodies.runHook(request, visit.peer);
       return body.decoded(decodeRunHook);
     } catch (error) {
-      log.info("hook", { hook: "run", outcome: "malformed", reason: reasonOf(error) });
+      // Of those that never came whole there may be thousands, and nobody ever meant them to.
+      const level = error instanceof BodyLost ? "debug" : "info";
+      log[level]("hook", { hook: "run", outcome: "malformed", reason: reasonOf(error) });
       throw error;
     }
   }
@@ -78,7 +83,7 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
     }),
     async run(call: Call): Promise<Response> {
       hookLog.record("run");
-      const hook = await decoded(call.request);
+      const hook = await decoded(call);
       try {
         const outcome = bootstrap.install(hook);
         log.info("hook", { hook: "run", outcome });

@@ -9,10 +9,13 @@ export type TunnelRoutes = Pick<Handlers, "tcp">;
 /** Makes the handler of the tunnel. */
 export function tunnelRoutes(tunnels: Tunnels): TunnelRoutes {
   return {
-    tcp({ request, query, info }: Call): Promise<Response> {
+    async tcp({ request, query, info, visit }: Call): Promise<Response> {
       const decoded = decodeTunnelQuery(query);
       demandUpgrade(request);
-      return tunnels.open(request, info.remoteAddr as Deno.NetAddr, decoded);
+      const client = info.remoteAddr as Deno.NetAddr;
+      const { response, gone } = await tunnels.open(request, client, decoded);
+      visit.until(gone);
+      return response;
     },
   };
 }
