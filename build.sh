@@ -19,6 +19,7 @@ commands=(
   "faults|faults|[--write]|makes the daemon's system calls fail, one by one; needs root; --write puts the table into docs/"
   "coverage|coverage|[--one REQUEST]|which lines the tests execute; for one REQUEST, start or upload: which files it takes"
   "check|check||format, lint, types, documentation, clippy; changes nothing"
+  "client|client||the client library as an npm package, in dist/npm; needs the npm registry the first time"
   "compile|compile|[ARCH [FILE]]|the daemon as one file, dist/guestd or FILE, for amd64 or arm64; needs Deno's host or DENORT_BIN"
   "image|image|[ARCH] [--fresh]|a guest's kernel and disk in dist/image/, for amd64 or arm64; --fresh takes Debian's updates"
   "dockerfile|dockerfile||builds image/Dockerfile without a container engine and drives its guest; needs root"

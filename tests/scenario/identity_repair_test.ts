@@ -4,7 +4,7 @@ import { output } from "../support/command.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { findInMemory } from "../support/memory.ts";
-import { bootstrapPair } from "../support/noise.ts";
+import { bootstrapPair } from "../support/pair.ts";
 import { Scratch } from "../support/scratch.ts";
 
 const OLD = "0123456789abcdef0123456789abcdef\n";

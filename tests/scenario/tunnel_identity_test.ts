@@ -1,5 +1,5 @@
 import { ok, rejects, strictEqual } from "node:assert/strict";
-import { portPrologue, READY, type Session } from "../support/noise.ts";
+import { portPrologue, READY, type Session } from "../../src/client/noise.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { House, NONE, OFFER, text } from "../support/tunnel_house.ts";

@@ -4,7 +4,8 @@ import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { findInMemory } from "../support/memory.ts";
-import { bootstrapPair, type Handshake, portPrologue, READY } from "../support/noise.ts";
+import { type Handshake, portPrologue, READY } from "../../src/client/noise.ts";
+import { bootstrapPair } from "../support/pair.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 

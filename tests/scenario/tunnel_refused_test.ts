@@ -1,6 +1,6 @@
 import { ok, strictEqual, throws } from "node:assert/strict";
 import { Daemon } from "../support/daemon.ts";
-import { portPrologue, READY, type Session } from "../support/noise.ts";
+import { portPrologue, READY, type Session } from "../../src/client/noise.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { closedBy, TunnelClient } from "../support/tunnel_client.ts";
 import { House, NONE, OFFER, PrivateTunnel } from "../support/tunnel_house.ts";

@@ -29,6 +29,12 @@ const HEIGHTS: ReadonlyMap<string, number> = new Map([
   ["contract", 0],
 ]);
 
+/** The other end of the wire: what its rooms may import, and no room of the daemon imports them. */
+const APART: ReadonlyMap<string, readonly string[]> = new Map([
+  ["client", ["contract"]],
+  ["ctl", ["client", "contract"]],
+]);
+
 /** Height of each room of the core in native/src/. What has none is for all, and uses no room. */
 const CORE_HEIGHTS: ReadonlyMap<string, number> = new Map([
   ["exports", 5],
@@ -52,6 +58,10 @@ export function violations(edges: readonly Edge[], of: keyof typeof RULES = "src
   const placeOf = (path: string): string => (path.split("/")[depth] ?? "").replace(/\.\w+$/, "");
   return edges.flatMap(({ from, to }) => {
     const [upper, lower] = [placeOf(from), placeOf(to)];
+    if (of === "src" && (APART.has(upper) || APART.has(lower))) {
+      const allowed = upper === lower || APART.get(upper)?.includes(lower);
+      return allowed === true ? [] : [`${from} imports ${to}: ${upper} must not know ${lower}`];
+    }
     const [above, below] = [heights.get(upper), heights.get(lower)];
     if (of === "src" && (above === undefined || below === undefined)) {
       return [`${from} imports ${to}: one of them lies in a place without a height`];

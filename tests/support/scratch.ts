@@ -19,9 +19,10 @@ export class Scratch implements Disposable {
   }
 
   /** Writes a file and gives its path. */
-  file(name: string, content: string, mode = 0o644): string {
+  file(name: string, content: string | Uint8Array, mode = 0o644): string {
     const path = this.join(name);
-    Deno.writeTextFileSync(path, content);
+    if (typeof content === "string") Deno.writeTextFileSync(path, content);
+    else Deno.writeFileSync(path, content);
     Deno.chmodSync(path, mode);
     return path;
   }

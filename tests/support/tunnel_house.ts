@@ -3,7 +3,8 @@
 import { strictEqual } from "node:assert/strict";
 import type { BareSocket } from "./bare_socket.ts";
 import { Daemon } from "./daemon.ts";
-import { bootstrapPair, type Pair, portPrologue, READY, type Session } from "./noise.ts";
+import { portPrologue, READY, type Session } from "../../src/client/noise.ts";
+import { bootstrapPair, type Pair } from "./pair.ts";
 import { TunnelClient } from "./tunnel_client.ts";
 import { Guest } from "./tunnel_guest.ts";
 

@@ -1,5 +1,5 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
-import { Handshake, READY } from "../support/noise.ts";
+import { Handshake, READY } from "../../src/client/noise.ts";
 
 interface Case {
   readonly prologue: string;
@@ -16,7 +16,7 @@ const vectors = JSON.parse(
 
 const hex = (text: string | undefined): Uint8Array => Uint8Array.fromHex(text ?? "missing");
 
-Deno.test("the tests' own Noise speaks what the vectors say", () => {
+Deno.test("the client's Noise speaks what the vectors say", () => {
   strictEqual(vectors.cases.length, 3);
   for (const { prologue, payload, msg1, msg2, handshake_hash, ...messages } of vectors.cases) {
     const handshake = new Handshake({

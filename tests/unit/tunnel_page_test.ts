@@ -1,5 +1,5 @@
 import { deepStrictEqual, notStrictEqual } from "node:assert/strict";
-import { Handshake, portPrologue, READY } from "../support/noise.ts";
+import { Handshake, portPrologue, READY } from "../../src/client/noise.ts";
 import { readSource } from "../support/source_files.ts";
 
 /** The value in the page's table whose row begins with `what`. */

@@ -14,7 +14,7 @@ import {
 } from "node:assert/strict";
 import { text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
-import { Pair } from "../support/noise.ts";
+import { Pair } from "../support/pair.ts";
 import { checkFiles, checkReserve } from "./file_checks.ts";
 import { journey } from "./journey.ts";
 import type { Guest } from "./guest.ts";

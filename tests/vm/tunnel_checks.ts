@@ -2,7 +2,7 @@
 
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
-import { Pair } from "../support/noise.ts";
+import { Pair } from "../support/pair.ts";
 import { close, closeCode, echoed, opened } from "../support/tunnel_socket.ts";
 import type { Guest } from "./guest.ts";
 

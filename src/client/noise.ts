@@ -1,6 +1,6 @@
 /**
- * A second implementation of `Noise_KK_25519_ChaChaPoly_BLAKE2s`, the client's side, after the text of the
- * specification (revision 34) and with primitives that the daemon does not use.
+ * `Noise_KK_25519_ChaChaPoly_BLAKE2s`, the client's side, after the text of the specification (revision 34) and with
+ * primitives that the daemon does not use.
  */
 
 import { chacha20poly1305 } from "@noble/ciphers/chacha.js";
@@ -8,15 +8,12 @@ import { x25519 } from "@noble/curves/ed25519.js";
 import { blake2s } from "@noble/hashes/blake2.js";
 import { hmac } from "@noble/hashes/hmac.js";
 import { concat } from "./bytes.ts";
-import type { Daemon } from "./daemon.ts";
-
-type Bytes = Uint8Array;
 
 const PROTOCOL = "Noise_KK_25519_ChaChaPoly_BLAKE2s";
 const encoder = new TextEncoder();
 
 /** Section 4.3. */
-function hkdf(key: Bytes, material: Bytes): [Bytes, Bytes] {
+function hkdf(key: Uint8Array, material: Uint8Array): [Uint8Array, Uint8Array] {
   const temp = hmac(blake2s, key, material);
   const one = hmac(blake2s, temp, new Uint8Array([1]));
   return [one, hmac(blake2s, temp, concat([one, new Uint8Array([2])]))];
@@ -24,46 +21,53 @@ function hkdf(key: Bytes, material: Bytes): [Bytes, Bytes] {
 
 /** Section 5.1. */
 class CipherState {
-  readonly #key: Bytes;
+  readonly #key: Uint8Array;
   #counter = 0n;
 
-  constructor(key: Bytes) {
+  constructor(key: Uint8Array) {
     this.#key = key;
   }
 
-  seal(data: Bytes, plain: Bytes): Uint8Array<ArrayBuffer> {
+  seal(data: Uint8Array, plain: Uint8Array): Uint8Array<ArrayBuffer> {
     return concat([chacha20poly1305(this.#key, this.#nonce(), data).encrypt(plain)]);
   }
 
-  open(data: Bytes, sealed: Bytes): Uint8Array<ArrayBuffer> {
+  open(data: Uint8Array, sealed: Uint8Array): Uint8Array<ArrayBuffer> {
     return concat([chacha20poly1305(this.#key, this.#nonce(), data).decrypt(sealed)]);
   }
 
-  #nonce(): Bytes {
+  #nonce(): Uint8Array {
     const nonce = new Uint8Array(12);
     new DataView(nonce.buffer).setBigUint64(4, this.#counter++, true);
     return nonce;
   }
 }
 
-/** Who speaks: the client's secret, the VM's public key, and the prologue. */
+/** Who speaks, 32 bytes each, and in what context. */
 export interface ClientKeys {
-  readonly secret: Bytes;
-  readonly vmPublicKey: Bytes;
-  readonly prologue: Bytes;
+  /** The client's secret. */
+  readonly secret: Uint8Array;
+  /** The VM's public key. */
+  readonly vmPublicKey: Uint8Array;
+  /** What both ends have to agree on besides: see {@link portPrologue}. */
+  readonly prologue: Uint8Array;
   /** For vectors only. */
-  readonly ephemeral?: Bytes;
+  readonly ephemeral?: Uint8Array;
 }
 
+/** What follows a handshake: messages of both directions, each opened once and in order. */
 export class Session {
   readonly #sending: CipherState;
   readonly #receiving: CipherState;
-  readonly payload: Bytes;
-  readonly hash: Bytes;
+  /** What the VM's handshake message carried. */
+  readonly payload: Uint8Array;
+  /** Hash of the whole handshake, the same at both ends. */
+  readonly hash: Uint8Array;
   /** The two keys, of what the client sends and of what it receives. */
-  readonly keys: readonly [Bytes, Bytes];
+  readonly keys: readonly [Uint8Array, Uint8Array];
 
-  constructor(sending: Bytes, receiving: Bytes, payload: Bytes, hash: Bytes) {
+  /** Made by {@link Handshake.finish}. */
+  constructor(sending: Uint8Array, receiving: Uint8Array, payload: Uint8Array, hash: Uint8Array) {
     this.#sending = new CipherState(sending);
     this.#receiving = new CipherState(receiving);
     this.keys = [sending, receiving];
@@ -71,13 +75,14 @@ export class Session {
     this.hash = hash;
   }
 
-  seal(plain: Bytes | string): Uint8Array<ArrayBuffer> {
+  /** Seals the next message to the daemon. */
+  seal(plain: Uint8Array | string): Uint8Array<ArrayBuffer> {
     const bytes = typeof plain === "string" ? encoder.encode(plain) : plain;
     return this.#sending.seal(new Uint8Array(0), bytes);
   }
 
   /** Opens the next message of the daemon; throws when it is not. */
-  open(sealed: Bytes): Uint8Array<ArrayBuffer> {
+  open(sealed: Uint8Array): Uint8Array<ArrayBuffer> {
     return this.#receiving.open(new Uint8Array(0), sealed);
   }
 }
@@ -85,12 +90,13 @@ export class Session {
 /** The initiator's side of the handshake: `-> e, es, ss` and `<- e, ee, se`. */
 export class Handshake {
   readonly #keys: ClientKeys;
-  readonly #ephemeral: Bytes;
-  #hash: Bytes;
-  #chain: Bytes;
+  readonly #ephemeral: Uint8Array;
+  #hash: Uint8Array;
+  #chain: Uint8Array;
   #cipher: CipherState | undefined;
-  readonly #secrets: Bytes[] = [];
+  readonly #secrets: Uint8Array[] = [];
 
+  /** Begins with keys; nothing is sent. Throws for keys that are no X25519 keys. */
   constructor(keys: ClientKeys) {
     this.#keys = keys;
     this.#ephemeral = keys.ephemeral ?? x25519.utils.randomSecretKey();
@@ -103,11 +109,12 @@ export class Handshake {
   }
 
   /** What both ends have computed so far and nobody else may know: shared secrets, chaining keys, message keys. */
-  get secrets(): readonly Bytes[] {
+  get secrets(): readonly Uint8Array[] {
     return this.#secrets;
   }
 
-  first(payload: Bytes = new Uint8Array(0)): Uint8Array<ArrayBuffer> {
+  /** The message that begins it. */
+  first(payload: Uint8Array = new Uint8Array(0)): Uint8Array<ArrayBuffer> {
     const { secret, vmPublicKey } = this.#keys;
     const ephemeral = x25519.getPublicKey(this.#ephemeral);
     this.#mixHash(ephemeral);
@@ -117,7 +124,7 @@ export class Handshake {
   }
 
   /** Reads the answer. Throws when it is not the VM's. */
-  finish(answer: Bytes): Session {
+  finish(answer: Uint8Array): Session {
     const { secret } = this.#keys;
     const theirs = answer.subarray(0, 32);
     this.#mixHash(theirs);
@@ -131,18 +138,18 @@ export class Handshake {
     return new Session(sending, receiving, payload, this.#hash);
   }
 
-  #seal(plain: Bytes): Bytes {
+  #seal(plain: Uint8Array): Uint8Array {
     if (this.#cipher === undefined) throw new Error("Cannot seal: there is no key");
     const sealed = this.#cipher.seal(this.#hash, plain);
     this.#mixHash(sealed);
     return sealed;
   }
 
-  #mixHash(data: Bytes): void {
+  #mixHash(data: Uint8Array): void {
     this.#hash = blake2s(concat([this.#hash, data]));
   }
 
-  #mixKey(material: Bytes): void {
+  #mixKey(material: Uint8Array): void {
     const [chain, key] = hkdf(this.#chain, material);
     this.#secrets.push(material, chain, key);
     this.#chain = chain;
@@ -158,31 +165,3 @@ export function portPrologue(port: number): Uint8Array<ArrayBuffer> {
 
 /** What the client's first transport message says under that prologue. */
 export const READY = "microvms-tunnel-ready";
-
-/** A VM and its client, and the run hook's part that tells the VM so. */
-export class Pair {
-  readonly #seed = x25519.utils.randomSecretKey();
-  readonly secret: Bytes = x25519.utils.randomSecretKey();
-
-  /** The run hook's keys, by their wire names. */
-  get payload(): Record<string, string> {
-    return {
-      identity_seed: this.#seed.toBase64(),
-      identity_host_public_key: x25519.getPublicKey(this.secret).toBase64(),
-    };
-  }
-
-  get seedBytes(): Bytes {
-    return this.#seed;
-  }
-
-  handshake(prologue: Bytes = new Uint8Array(0), secret: Bytes = this.secret): Handshake {
-    return new Handshake({ secret, vmPublicKey: x25519.getPublicKey(this.#seed), prologue });
-  }
-}
-
-export async function bootstrapPair(daemon: Daemon): Promise<Pair> {
-  const pair = new Pair();
-  await daemon.bootstrap(undefined, {}, pair.payload);
-  return pair;
-}
