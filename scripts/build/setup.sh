@@ -4,6 +4,7 @@ source "$root/scripts/build/cargo.sh"
 
 library=$root/dist/libguestd.so
 bundle=$root/dist/guestd.js
+ctl=$root/dist/guestctl.js
 stamps=$tools/stamps
 
 # fresh STAMP PRODUCT INPUT...: the product is there and nothing of the inputs is newer than the stamp, which
@@ -18,6 +19,8 @@ fresh() {
 
 library_fresh() { fresh library "$library" native; }
 bundle_fresh() { fresh bundle "$bundle" src deno.json deno.lock "$deno" && [ ! "$deno" -nt "$stamps/bundle" ]; }
+
+ctl_fresh() { fresh guestctl "$ctl" src/ctl src/client src/contract deno.json deno.lock "$deno"; }
 
 begin_stamp() { mkdir -p "$stamps" dist && : >"$stamps/$1.new"; }
 # A stamp is renamed, not touched, at the end: a file edited during the build is newer than it.
@@ -54,12 +57,26 @@ build_bundle() {
   end_stamp bundle
 }
 
-up_to_date() { deno_is_wanted && library_fresh && bundle_fresh; }
+# Not minified: its errors have the names of their classes.
+build_ctl() {
+  say "bundling guestctl"
+  begin_stamp guestctl
+  if ! "$deno" bundle --quiet --frozen --platform deno -o "$ctl.new" src/ctl/main.ts >&2; then
+    rm -f "$ctl.new"
+    say "guestctl did not build"
+    exit 1
+  fi
+  mv "$ctl.new" "$ctl"
+  end_stamp guestctl
+}
+
+up_to_date() { deno_is_wanted && library_fresh && bundle_fresh && ctl_fresh; }
 
 ensure_all() {
   ensure_deno
   library_fresh || build_library
   bundle_fresh || build_bundle
+  ctl_fresh || build_ctl
 }
 
 # In a subshell that holds the lock: two builds at once take turns, and nothing that runs later inherits it.

@@ -62,11 +62,18 @@ export class Command {
    * `SpawnFailed` where there is no such program or directory.
    */
   async spawn(): Promise<ChildProcess> {
-    const { id = crypto.randomUUID(), signal, ...rest } = this.#options;
+    const { signal, ...rest } = this.#options;
+    const id = await this.start();
+    return new ChildProcess(this.#requests, id, { ...rest, kill: signal, owned: true });
+  }
+
+  /** Starts it, follows nothing and gives its id; its result is kept until an ack. Throws as `spawn` does. */
+  async start(): Promise<string> {
+    const { id = crypto.randomUUID(), signal } = this.#options;
     signal?.throwIfAborted();
     const started = startExec(this.#requests, this.#request(id));
     await unlessAborted(started, signal, () => killExec(this.#requests, id));
-    return new ChildProcess(this.#requests, id, { ...rest, kill: signal, owned: true });
+    return id;
   }
 
   /**

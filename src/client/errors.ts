@@ -35,7 +35,8 @@ export class Refused extends GuestError {
 
   /** Makes the error of one answer to `what`. */
   constructor(what: string, status: number, slug: Slug | undefined, detail: string) {
-    super(`Cannot ${what}: ${detail || `the guest answered ${status}`}`);
+    // Of files the guest itself says what it could not do.
+    super(/^Cannot /.test(detail) ? detail : `Cannot ${what}: ${detail || `status ${status}`}`);
     this.status = status;
     this.slug = slug;
     this.detail = detail;

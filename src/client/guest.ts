@@ -20,6 +20,7 @@ import {
 import { Hooks } from "./hooks.ts";
 import { Requests } from "./requests.ts";
 import type { ExecEvent } from "./sse.ts";
+import { stdinStream } from "./stdin.ts";
 import type { Transport } from "./transport.ts";
 import {
   downloadTar,
@@ -137,6 +138,14 @@ export class Guest {
     options: { readonly eof?: boolean; readonly signal?: AbortSignal } = {},
   ): Promise<StdinResponse> {
     return await writeStdin(this.#requests, id, bytes, options);
+  }
+
+  /** A command's standard input as a stream: see `child.stdin`. */
+  stdin(
+    id: string,
+    signal: AbortSignal = new AbortController().signal,
+  ): WritableStream<Uint8Array> {
+    return stdinStream(this.#requests, id, signal);
   }
 
   /** The commands that the guest knows, oldest first, and the processes that live in their groups. */

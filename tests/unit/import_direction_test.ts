@@ -64,7 +64,7 @@ Deno.test("nothing of npm is bundled, but by the other end what its package name
   ).filter(({ specifier }) => !/^(\.|node:)/.test(specifier));
   const allowed = {
     client: /^(@noble\/(ciphers|curves|hashes)\/|modern-tar$)/,
-    ctl: /^modern-tar\/fs$/,
+    ctl: /^(modern-tar\/fs|commander)$/,
   };
   const others = foreign.filter(({ room, specifier }) =>
     !(room in allowed && allowed[room as keyof typeof allowed].test(specifier))
