@@ -2,6 +2,7 @@
 
 import { type Exit, type Guest, signalName, StdinClosed } from "../client/mod.ts";
 import { EXIT, Failure } from "./failure.ts";
+import { Sink } from "./sink.ts";
 
 /** How to follow. */
 export interface Following {
@@ -13,11 +14,6 @@ export interface Following {
   readonly owned: boolean;
 }
 
-/** Writes all of it; a reader that is slow makes the guest wait. */
-async function writeAll(target: typeof Deno.stdout, bytes: Uint8Array): Promise<void> {
-  for (let at = 0; at < bytes.length;) at += await target.write(bytes.subarray(at));
-}
-
 /**
  * Follows a command and gives its exit. Throws where the connection is lost for good, and a {@link Failure} where it was
  * left by an interrupt. A pipe that nobody reads any more ends a command that is owned.
@@ -25,12 +21,16 @@ async function writeAll(target: typeof Deno.stdout, bytes: Uint8Array): Promise<
 export async function follow(guest: Guest, id: string, options: Following): Promise<Exit> {
   const leaving = new AbortController();
   using _signals = new Interrupts(guest, id, options.owned, leaving);
+  const sinks = { stdout: new Sink(Deno.stdout), stderr: new Sink(Deno.stderr) };
   let at = BigInt(options.offset ?? 0);
   if (options.stdin) void feed(guest, id, leaving.signal);
   try {
     const { signal } = leaving;
     for await (const event of guest.events(id, { offset: at, signal, onReconnect: told })) {
-      if (event.event === "exit") return event;
+      if (event.event === "exit") {
+        await Promise.all([sinks.stdout.flush(), sinks.stderr.flush()]);
+        return event;
+      }
       if (event.event === "gap") {
         console.error(
           `guestctl: bytes ${event.from} to ${event.to} are gone, nobody read them in time`,
@@ -38,7 +38,9 @@ export async function follow(guest: Guest, id: string, options: Following): Prom
         at = event.to;
         continue;
       }
-      await writeAll(event.stream === "stdout" ? Deno.stdout : Deno.stderr, event.bytes);
+      // What both streams say is seen in the order in which it was said.
+      await (event.stream === "stdout" ? sinks.stderr : sinks.stdout).flush();
+      await sinks[event.stream].write(event.bytes);
       at = event.offset + BigInt(event.bytes.length);
     }
     throw new Failure("Cannot follow the command: its stream ended without an exit");
