@@ -3,7 +3,7 @@ import type { TransferLine } from "./transfer_line.ts";
 import type { Stop } from "./transfers.ts";
 
 /** How a download is read. */
-interface Sizes extends Disposable {
+export interface Sizes extends Disposable {
   /** What opening reads, in bytes: one more than what is sent with its length if it is all. */
   readonly first: number;
   /** What one reading gives at most, in bytes. */
