@@ -220,8 +220,11 @@ fn run(shared: &Mutex<Shared>, arrivals: &Arrivals, mut descriptors: Descriptors
             arrivals.wait(Some(INTERVAL));
             continue;
         };
-        arrivals.listen(&listeners);
         let mut state = lock(shared);
+        if !listeners.is_empty() {
+            arrivals.listen(&listeners);
+            state.roll.found();
+        }
         for id in settle(&mut state.watches, &probes) {
             wake.queue_notice(Kind::Connection, id);
         }

@@ -33,8 +33,13 @@ impl Roll {
     }
 
     /// The port whose listening socket is to be found in the look that begins.
-    pub fn sought(&mut self) -> Option<u16> {
-        std::mem::take(&mut self.fresh).then_some(self.port)
+    pub fn sought(&self) -> Option<u16> {
+        self.fresh.then_some(self.port)
+    }
+
+    /// It was found.
+    pub fn found(&mut self) {
+        self.fresh = false;
     }
 
     /// Brings it in line with a look; whether anything has changed.

@@ -288,7 +288,9 @@ fn what_was_reset_before_it_was_seen_is_nobody_and_what_was_seen_stays_until_it_
     let reset = |cookie| probe_of(1_000_001, cookie, None);
     assert!(!roll.call(&[known]), "nobody wants to know");
     roll.follow(9000);
-    assert_eq!((roll.sought(), roll.sought()), (Some(9000), None));
+    assert_eq!((roll.sought(), roll.sought()), (Some(9000), Some(9000)));
+    roll.found();
+    assert_eq!(roll.sought(), None);
     assert!(roll.call(&[known, reset(2)]));
     assert!(!roll.call(&[reset(1)]));
     assert!(roll.call(&[]));
