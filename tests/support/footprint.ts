@@ -7,6 +7,8 @@ import { establishedAt, ownBytes, threadNames } from "./proc.ts";
 
 /** So much more memory than before counts as given back, in bytes. */
 const SLACK_BYTES = 10 * 1024 * 1024;
+/** And so much more of the program's own pages, of which some are used for the first time. */
+const PROGRAM_BYTES = 10 * 1024 * 1024;
 
 /** Threads of pools, Deno's and those of transfers: they stay for ten seconds, in case there is more to do. */
 const POOLED = /^(tokio-|guestd-read|guestd-write)/;
@@ -73,7 +75,8 @@ export class Footprint {
     let now = before;
     const isBack = (): boolean => {
       now = taken(this.#daemon);
-      return now.resident <= before.resident + SLACK_BYTES && now.own <= before.own + SLACK_BYTES &&
+      return now.resident <= before.resident + SLACK_BYTES + PROGRAM_BYTES &&
+        now.own <= before.own + SLACK_BYTES &&
         now.descriptors <= before.descriptors && now.threads <= before.threads &&
         now.pooled <= before.pooled + (pools ? 0 : SLACK_POOLED);
     };
