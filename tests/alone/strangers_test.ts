@@ -150,7 +150,8 @@ async function overHttp2(
 asRoot.test("unfinished hooks cost little memory, which comes back, and the platform's own is answered", async (t) => {
   for (const [what, [mib, come]] of Object.entries(ATTACKS)) {
     await t.step(what, async () => {
-      await using daemon = await Daemon.bootstrapped({ env: { GUESTD_LOG: "info" } });
+      await using daemon = await Daemon.bootstrapped();
+      await daemon.log.until("a quiet start", ({ msg }) => msg === "memory was given back");
       const before = daemon.rss();
       forgetPeak(daemon.pid);
       using house = new DisposableStack();
