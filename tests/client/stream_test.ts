@@ -4,11 +4,11 @@ import { Guest } from "../../src/client/guest.ts";
 import { eventually } from "../support/await_event.ts";
 import { digest, noise } from "../support/bytes.ts";
 import { closedPort } from "../support/closed_port.ts";
-import { withGuest } from "../support/with_guest.ts";
+import { withGuest, withLongReplay } from "../support/with_guest.ts";
 
 const MIB = 1024 * 1024;
 
-withGuest.test("a stream that is cut again and again brings every byte once", async ({ cutGuest, proxy, scratch }) => {
+withLongReplay.test("a stream that is cut again and again brings every byte once", async ({ cutGuest, proxy, scratch }) => {
   const bytes = noise(12 * MIB);
   const offsets: bigint[] = [];
   // Every connection ends in the middle of what is sent.
@@ -23,7 +23,7 @@ withGuest.test("a stream that is cut again and again brings every byte once", as
   deepStrictEqual(offsets, offsets.toSorted((a, b) => Number(a - b)));
 });
 
-withGuest.test("both streams stay apart and in order over cuts", async ({ cutGuest, proxy }) => {
+withLongReplay.test("both streams stay apart and in order over cuts", async ({ cutGuest, proxy }) => {
   // More than the largest event: one that never comes whole is no progress.
   proxy.cutAfter = () => 100_003;
   const script = "for n in $(seq 1 20000); do echo out $n; echo err $n >&2; done";

@@ -2,7 +2,7 @@
 
 import { Guest } from "../../src/client/guest.ts";
 import { CuttingProxy } from "./cutting_proxy.ts";
-import { type Given, withDaemon } from "./with_daemon.ts";
+import { type Given, withDaemon, withOptions } from "./with_daemon.ts";
 
 interface GivenGuest extends Omit<Given, "daemon"> {
   readonly daemon: Given["daemon"];
@@ -13,9 +13,13 @@ interface GivenGuest extends Omit<Given, "daemon"> {
   readonly cutGuest: Guest;
 }
 
-export const withGuest = {
-  test(name: string, body: (given: GivenGuest) => Promise<void>): void {
-    withDaemon.test(name, async (given) => {
+interface GuestTests {
+  test(name: string, body: (given: GivenGuest) => Promise<void>): void;
+}
+
+const tests = (daemons: Pick<typeof withDaemon, "test">): GuestTests => ({
+  test(name, body): void {
+    daemons.test(name, async (given) => {
       const { daemon } = given;
       using proxy = new CuttingProxy(daemon.port);
       const guest = new Guest(daemon.url, { token: daemon.token });
@@ -33,4 +37,11 @@ export const withGuest = {
       });
     });
   },
-};
+});
+
+export const withGuest: GuestTests = tests(withDaemon);
+
+/** On a busy machine a client may be back from a cut later than within the time in which a daemon keeps all. */
+export const withLongReplay: GuestTests = tests(
+  withOptions({ env: { GUESTD_STREAM_REPLAY_BYTES: "33554432" } }),
+);
