@@ -24,7 +24,7 @@ use crate::file::temp::{Temp, put, put_file};
 const LARGE: u64 = 8 << 20;
 
 /// How often a hard link is tried whose target is not there.
-const LINK_TRIES: usize = 16;
+const LINK_TRIES: usize = 256;
 
 /// Why a member was not put at its place.
 pub enum Why {
