@@ -109,7 +109,7 @@ const ATTACKS: Readonly<
     readonly [mib: number, come: (daemon: Daemon, house: DisposableStack) => Promise<void>]
   >
 > = {
-  "3,000 chunked ones": [96, (daemon, house) => {
+  "3,000 chunked ones": [128, (daemon, house) => {
     return house.use(new Strangers()).come(
       daemon,
       3000,
