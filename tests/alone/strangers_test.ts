@@ -100,8 +100,8 @@ asRoot.test("3,000 idle strangers leave a daemon of 1,024 descriptors its health
 });
 
 /**
- * What an attack by unfinished hooks may cost, in MiB, also on a busy machine: docs/status.md has what they do cost. A bare `Deno.serve` that answers each at once takes 70, 93, 16 and 75: it
- * reads what has come of a body together with its head.
+ * What an attack by unfinished hooks may cost, in MiB, also on a busy machine: docs/status.md has what they do cost. A bare
+ * `Deno.serve` that answers each at once takes 70, 93, 16 and 75: it reads what has come of a body together with its head.
  */
 const ATTACKS: Readonly<
   Record<
