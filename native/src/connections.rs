@@ -138,7 +138,7 @@ impl Connections {
             // It fails only if the connection is gone already.
             && shutdown(&*spare, Shutdown::Both).is_ok();
         // Else the connection would stay open here.
-        self.arrivals.take(&mut spare);
+        self.arrivals.blank(&mut spare);
         ended
     }
 

@@ -83,7 +83,7 @@ function makeProgram(ended: (code: number) => void): Command {
   command(
     "cp <source> <target>",
     "copies files and directories; the guest's are guest:PATH, - is a pipe",
-    "cp ./src guest:/work",
+    "cp ./src guest:/project",
   )
     .action(does(copy));
   command(

@@ -44,7 +44,7 @@ impl Arrivals {
     }
 
     /// Makes a descriptor one that stands for nothing of anybody's.
-    pub fn take(&self, descriptor: &mut OwnedFd) {
+    pub fn blank(&self, descriptor: &mut OwnedFd) {
         // It fails on no descriptors that are open.
         let _ = rustix::io::dup3(&self.nudged, descriptor, DupFlags::CLOEXEC);
     }

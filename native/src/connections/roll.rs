@@ -44,7 +44,7 @@ impl Roll {
 
     /// Brings it in line with a look; whether anything has changed.
     pub fn call(&mut self, probes: &[Probe]) -> bool {
-        let untold = self.untold.len();
+        let before = self.untold.len();
         let ours = |probe: &&Probe| self.port != 0 && probe.local_port == self.port;
         let mut seen = HashSet::with_capacity(self.live.len());
         for probe in probes.iter().filter(ours) {
@@ -57,16 +57,16 @@ impl Roll {
                 }
             }
         }
-        let untold_gone = &mut self.untold;
+        let to_tell = &mut self.untold;
         self.live.retain(|cookie, _| {
             let stays = seen.contains(cookie);
             if !stays {
                 let (cookie, peer) = (*cookie, None);
-                untold_gone.push_back(Change { cookie, peer });
+                to_tell.push_back(Change { cookie, peer });
             }
             stays
         });
-        self.untold.len() > untold
+        self.untold.len() > before
     }
 
     /// Takes the oldest changes, at most so many.
