@@ -26,8 +26,10 @@ command_ci() {
   "$root/build.sh" check || failed=$((failed + 1))
   quick_suites
   say "comparing the daemon with its models for longer"
-  GUESTD_PROPERTY_RUNS=500 suite long deno_tests --parallel tests/property
+  GUESTD_PROPERTY_RUNS=500 suite models deno_tests --parallel tests/property
   PROPTEST_CASES=2000 suite archives cargo_tests native/Cargo.toml --test archives
+  say "attacking the daemon by thousands, and trying the client's package"
+  suite long deno_tests tests/long
   say "testing the load driver, and the daemon by its short soak"
   suite driver cargo_tests tests/bench/Cargo.toml
   guest_part

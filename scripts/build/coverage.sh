@@ -74,7 +74,7 @@ all_coverage() {
     sed -n 's/.*"executable":"\([^"]*\)".*/\1/p')
   export GUESTD_TEST_LAUNCHER=$covered_launcher
   shared_tests --coverage="$covered/tests" --coverage-raw-data-only || true
-  deno_tests --coverage="$covered/tests" --coverage-raw-data-only tests/alone tests/slow || true
+  deno_tests --coverage="$covered/tests" --coverage-raw-data-only tests/alone tests/memory tests/slow || true
   { daemon_lines; rust_lines cargo "${binaries[@]}"; "$deno" coverage --quiet --lcov "$covered/tests"; } >"$covered/lines.lcov"
   lines_of total "$covered/lines.lcov"
 }

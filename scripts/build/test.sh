@@ -64,15 +64,19 @@ shared_tests() {
   DENO_JOBS=$jobs deno_tests --parallel "$@" tests/unit tests/support tests/contract tests/client tests/property tests/scenario
 }
 
-# beside LOG COMMAND...: runs it while a suite goes on; `joined` is that suite's end.
+# Suites that run beside another one, by their process.
+declare -A others
+
+# beside NAME COMMAND...: runs it while a suite goes on; `joined` waits for its end.
 beside() {
   "${@:2}" >"$tools/log/$1.beside" 2>&1 &
+  others[$1]=$!
 }
 
 # joined NAME: waits for what runs beside, shows and counts it.
 joined() {
   local code=0
-  wait $! || code=$?
+  wait "${others[$1]}" || code=$?
   suite "$1" told "$code" "$tools/log/$1.beside"
 }
 
@@ -86,8 +90,10 @@ quick_suites() {
   joined cargo
   say "testing memory, races and time limits, one file at a time, and readers on slow networks beside them"
   beside slow deno_tests tests/slow
+  beside memory deno_tests tests/memory
   suite alone deno_tests tests/alone
   joined slow
+  joined memory
 }
 
 command_test() {

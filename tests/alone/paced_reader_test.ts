@@ -33,7 +33,12 @@ withDaemon.together("what takes time and little of a processor", {
   async "a reader whose connection is lost every second, and who is back within 50 ms, loses nothing"(
     { daemon },
   ): Promise<void> {
-    whole(await readers(daemon, { rate: 4 * MB, cutMs: 1000 }));
+    // A stream waits 100 ms for a reader that left: one that this machine kept away for longer is another one.
+    for (let tries = 1;; tries++) {
+      const received = await readers(daemon, { rate: 4 * MB, cutMs: 1000 });
+      if (received.every(({ awayMs }) => awayMs < 90)) return whole(received);
+      ok(tries < 10, `it was back after ${received.map(({ awayMs }) => awayMs)} ms`);
+    }
   },
   async "a followed command is as slow as its reader, and its exit is not"(
     { daemon },

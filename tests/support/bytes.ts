@@ -45,3 +45,16 @@ export function noise(size: number, seed = 1): Uint8Array<ArrayBuffer> {
 export async function digest(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
+
+/** Throws unless two long texts are the same, and tells where they part: a difference of megabytes takes all memory. */
+export function sameText(text: string, wanted: string): void {
+  if (text === wanted) return;
+  let at = 0;
+  while (text[at] === wanted[at] && at < text.length) at++;
+  const near = (whole: string): string => JSON.stringify(whole.slice(at, at + 40));
+  throw new Error(
+    `Cannot match ${text.length} chars with ${wanted.length}: ${near(text)} at ${at}, expected ${
+      near(wanted)
+    }`,
+  );
+}

@@ -31,6 +31,8 @@ export class Received {
   at = 0n;
   lost = 0n;
   total: bigint | undefined;
+  /** The longest time from a lost connection to the next one's answer, in milliseconds. */
+  awayMs = 0;
 
   take(event: ExecEvent): void {
     strictEqual(event.event === "gap" ? event.from : event.offset, this.at);
@@ -54,7 +56,11 @@ export async function followThrough(
   network: Network,
 ): Promise<Received> {
   const received = new Received();
-  while (await connected(daemon, id, network, received)) await pause(50);
+  let goneMs = Infinity;
+  while (await connected(daemon, id, network, received, goneMs)) {
+    goneMs = performance.now();
+    await pause(50);
+  }
   return received;
 }
 
@@ -64,14 +70,17 @@ async function connected(
   id: string,
   { rate, cutMs = Infinity, stopAt = Infinity }: Network,
   received: Received,
+  goneMs: number,
 ): Promise<boolean> {
   using connection = await daemon.connect();
   const path = `${execPath(id, "stream")}?offset=${received.at}`;
   await connection.send(request("GET", path, [daemon.authorization]));
   const parser = new SseParser();
+  const head = await connection.head();
   let [began, carried] = [performance.now(), 0];
+  received.awayMs = Math.max(received.awayMs, began - goneMs);
   const cutAt = began + cutMs;
-  for await (const piece of connection.body(await connection.head())) {
+  for await (const piece of connection.body(head)) {
     for (const item of parser.push(piece)) {
       if (item.kind === "event") received.take(decodeExecEvent(item));
     }

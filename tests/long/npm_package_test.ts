@@ -45,7 +45,7 @@ Deno.test("the npm package works in an empty Node project, its types included", 
   ]);
 
   await using daemon = await Daemon.start();
-  scratch.file("use.mjs", readSource("tests/client/npm_package_use.mjs"));
+  scratch.file("use.mjs", readSource("tests/long/npm_package_use.mjs"));
   strictEqual(await ran(WITH_NODE, "node", "use.mjs", daemon.url), "all of it works");
 
   scratch.file("typed.ts", TYPED);
