@@ -5,7 +5,7 @@ import { BodyLost } from "./body_lost.ts";
 import { BodyMemory, type BodyPlace } from "./body_memory.ts";
 import { BodySource } from "./body_source.ts";
 import { beginBody, declaredLength, giveUpBody } from "./framing.ts";
-import { HookBodies, TOO_MANY } from "./hook_bodies.ts";
+import { HookBodies } from "./hook_bodies.ts";
 
 const KIB = 1024;
 const MIB = 1024 * KIB;
@@ -86,15 +86,16 @@ export class Bodies {
     return body;
   }
 
+  /** Whether as many run hooks arrive from `peer` as may. */
+  hasHooksOf(peer: string): boolean {
+    return this.#hooks.isFullFor(peer);
+  }
+
   /** Body of the run hook, which came from `peer`. Throws 400 above 64 KiB, and {@link BodyLost}. */
   async runHook(request: Request, peer: string): Promise<Body> {
     if ((declaredLength(request) ?? 0) > RUN_HOOK_BYTES) throw hookTooLarge();
     if (request.body === null) return new Body(new Uint8Array());
     using arrival = this.#hooks.begin(peer, (text) => source.giveUp(text));
-    if (arrival === undefined) {
-      giveUpBody(request);
-      throw new BodyLost(TOO_MANY);
-    }
     beginBody(request);
     const source = new BodySource(request, request.body);
     const pieces: Uint8Array<ArrayBuffer>[] = [];

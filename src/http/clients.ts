@@ -26,6 +26,8 @@ export interface Client {
   inFlight: number;
   /** Whether it is to go as soon as nothing is. */
   leaving: boolean;
+  /** Whether its connection was ended because it asks for too much: what it asked for besides is not worth an answer. */
+  flooding: boolean;
   /** Since when nothing is, in milliseconds. */
   sinceMs: number;
   /** The queue that it is in. */
@@ -54,8 +56,8 @@ export class Clients {
     this.#limits = limits;
   }
 
-  /** A connection was seen. */
-  came(cookie: bigint, peer: string, nowMs: number): void {
+  /** A connection was seen; whether it is one that floods, which was not on the roll yet and has to go now. */
+  came(cookie: bigint, peer: string, nowMs: number): boolean {
     let client = this.#byPeer.get(peer);
     if (client === undefined) {
       client = this.#meet(peer);
@@ -63,8 +65,12 @@ export class Clients {
     } else if (client.waiting === this.#unseen) {
       this.#wait(client, this.#queueOf(client), client.sinceMs);
     }
+    const floods = client.flooding && client.cookies.size === 0;
+    // Whoever uses the port of one that is ended does not.
+    if (!floods) client.flooding = false;
     client.cookies.add(cookie);
     this.#byCookie.set(cookie, client);
+    return floods;
   }
 
   /** A connection is gone. */
@@ -157,6 +163,7 @@ export class Clients {
       authorized: false,
       inFlight: 0,
       leaving: false,
+      flooding: false,
       sinceMs: 0,
       waiting: undefined,
     };

@@ -14,14 +14,25 @@ export interface Visit {
   readonly peer: string;
   /** It carries the right token. */
   readonly authorized: () => void;
+  /** Its connection was ended, and nobody waits for an answer. */
+  readonly isFlooding: boolean;
   /** Its connection ends once nothing is under way on it. */
   readonly leave: () => void;
+  /** Its connection ends now, with all that is under way on it. */
+  readonly flood: () => void;
   /** Its connection is in use until `settled` settles, too. */
   readonly until: (settled: Promise<unknown>) => void;
 }
 
 /** A visit by whom nothing is known. */
-export const NO_VISIT: Visit = { peer: "", authorized: () => {}, leave: () => {}, until: () => {} };
+export const NO_VISIT: Visit = {
+  peer: "",
+  authorized: () => {},
+  isFlooding: false,
+  leave: () => {},
+  flood: () => {},
+  until: () => {},
+};
 
 /**
  * Keeps the number of connections and the time that each may be idle within limits: Deno's server knows none
@@ -70,7 +81,12 @@ export class ConnectionLimits implements Disposable {
     return {
       peer,
       authorized: () => void (client.authorized = true),
+      isFlooding: client.flooding,
       leave: () => void (client.leaving = true),
+      flood: () => {
+        client.flooding = client.leaving = true;
+        this.#expel([...client.cookies]);
+      },
       until: (settled) => {
         clients.begin(peer);
         settled.then(end, end);
@@ -88,7 +104,7 @@ export class ConnectionLimits implements Disposable {
     const nowMs = performance.now();
     for (const { cookie, peer } of this.#roll.changes()) {
       if (peer === undefined) this.#clients?.left(cookie);
-      else this.#clients?.came(cookie, peer, nowMs);
+      else if (this.#clients?.came(cookie, peer, nowMs)) this.#expel([cookie]);
     }
     if (this.#clients?.isFull) this.#look();
     else this.#sleep();
@@ -98,10 +114,14 @@ export class ConnectionLimits implements Disposable {
     clearTimeout(this.#timer);
     [this.#timer, this.#wakeMs] = [undefined, Infinity];
     const overdue = this.#clients?.overdue(performance.now()) ?? [];
-    for (const cookie of overdue) this.#roll.expel(cookie);
-    this.#untold += overdue.length;
-    this.#tell();
+    this.#expel(overdue);
     this.#sleep();
+  }
+
+  #expel(cookies: readonly bigint[]): void {
+    for (const cookie of cookies) this.#roll.expel(cookie);
+    this.#untold += cookies.length;
+    this.#tell();
   }
 
   #sleep(): void {

@@ -5,7 +5,7 @@ const MOST_OF_ONE = 4;
 /** How much of them may be kept together, in bytes. */
 const MOST_BYTES = 1024 * 1024;
 
-/** What one is told that has to give way. */
+/** What one is told that has to give way, or is one too many. */
 export const TOO_MANY = "Too many hooks are arriving at once.";
 
 /** A hook's body that arrives. */
@@ -41,14 +41,14 @@ export class HookBodies {
     this.#ms = ms;
   }
 
-  /**
-   * One begins to arrive from `peer`, who may bring a few at a time: undefined if this is one too many. `giveUp` is called
-   * when it has to give way, or its time is over.
-   */
-  begin(peer: string, giveUp: (text: string) => void): Arrival | undefined {
-    const ofPeer = this.#ofPeer.get(peer) ?? 0;
-    if (ofPeer === MOST_OF_ONE) return undefined;
-    this.#ofPeer.set(peer, ofPeer + 1);
+  /** Whether as many are arriving from `peer` as may. */
+  isFullFor(peer: string): boolean {
+    return (this.#ofPeer.get(peer) ?? 0) >= MOST_OF_ONE;
+  }
+
+  /** One begins to arrive from `peer`. `giveUp` is called when it has to give way, or its time is over. */
+  begin(peer: string, giveUp: (text: string) => void): Arrival {
+    this.#ofPeer.set(peer, (this.#ofPeer.get(peer) ?? 0) + 1);
     const arriving: Arriving = { bytes: 0, peer, dueMs: performance.now() + this.#ms, giveUp };
     this.#arriving.add(arriving);
     if (this.#timer === undefined) this.#sleep(this.#ms);

@@ -88,11 +88,12 @@ export function createRouter(options: RouterOptions): Router {
     return response;
   }
 
-  async function answer(
+  /** At once where the handler can: Deno's server takes much longer over a promise, of which floods are made. */
+  function answer(
     request: Request,
     info: Deno.ServeHandlerInfo,
     visit: Visit,
-  ): Promise<Response> {
+  ): Response | Promise<Response> {
     const target = cutTarget(request.url, request.headers.get("host"));
     if (target === undefined) return text(400, "The authority must be host[:port].");
     const fits = roster.find(target.path)
@@ -104,6 +105,11 @@ export function createRouter(options: RouterOptions): Router {
       return text(405, `The route takes ${allow} only.`, { allow });
     }
     const { row, id } = fit;
+    const refused = (error: unknown): Response => {
+      // Deno's server takes the bodies that are still arriving away when it stops accepting (denoland/deno#36809).
+      if (error instanceof BodyLost && draining) return answerFailure(row, "the daemon ends");
+      return answerError(error, row, log);
+    };
     try {
       if (row.auth === "Bearer") {
         const refusal = refuseEntry(request, token);
@@ -111,28 +117,33 @@ export function createRouter(options: RouterOptions): Router {
         visit.authorized();
       }
       const call: Call = { request, row, id, query: new Query(target.query), info, visit };
-      return await handlers[row.name](call);
+      const answered = handlers[row.name](call);
+      return answered instanceof Promise ? answered.catch(refused) : answered;
     } catch (error) {
-      // Deno's server takes the bodies that are still arriving away when it stops accepting (denoland/deno#36809).
-      if (error instanceof BodyLost && draining) return answerFailure(row, "the daemon ends");
-      return answerError(error, row, log);
+      return refused(error);
     }
   }
 
+  /** What there is to do once an answer is there. */
+  function complete(request: Request, visit: Visit, response: Response): Response {
+    if (response.status === 101) return finish(response, false);
+    if (isTooSlow(request)) visit.leave();
+    const close = leaveBody(request, limits.max_drain_bytes);
+    return finish(response, close || draining);
+  }
+
   return {
-    async serve(request: Request, info: Deno.ServeHandlerInfo): Promise<Response> {
+    serve(request: Request, info: Deno.ServeHandlerInfo): Response | Promise<Response> {
       traffic?.note();
       inFlight.enter(info.completed);
       const visit = connections?.enter(info.remoteAddr, info.completed) ?? NO_VISIT;
+      if (visit.isFlooding) return finish(new Response(null, { status: 400 }), true);
       // Asked first: after an upgrade the request is no longer there to be looked at.
       const arriving = hasBody(request);
       const answered = answer(request, info, visit);
+      if (answered instanceof Response) return complete(request, visit, answered);
       if (arriving) withBody.enter(answered);
-      const response = await answered;
-      if (response.status === 101) return finish(response, false);
-      if (isTooSlow(request)) visit.leave();
-      const close = leaveBody(request, limits.max_drain_bytes);
-      return finish(response, close || draining);
+      return answered.then((response) => complete(request, visit, response));
     },
     drain: () => void (draining = true),
     idle: () => inFlight.idle(),

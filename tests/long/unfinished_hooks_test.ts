@@ -38,8 +38,8 @@ const ATTACKS: Readonly<
       request("POST", RUN, [sized(65_536)], body),
     );
   }],
-  "40 × 100 of HTTP/2": [80, (daemon, house) => overHttp2(daemon, house, 40, 100, 1)],
-  "500 × 60 of HTTP/2": [200, (daemon, house) => overHttp2(daemon, house, 500, 60, 1000)],
+  "40 × 100 of HTTP/2": [64, (daemon, house) => overHttp2(daemon, house, 40, 100, 1)],
+  "500 × 60 of HTTP/2": [128, (daemon, house) => overHttp2(daemon, house, 500, 60, 1000)],
 };
 
 async function overHttp2(

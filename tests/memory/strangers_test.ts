@@ -5,6 +5,7 @@ import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { latin1 } from "../support/bytes.ts";
 import { Daemon, type DaemonOptions, HOOK_PREFIX } from "../support/daemon.ts";
+import { Http2Client } from "../support/http2_client.ts";
 import { Prober } from "../support/prober.ts";
 import { request, sized } from "../support/raw_http.ts";
 import { Strangers } from "../support/strangers.ts";
@@ -67,4 +68,27 @@ asRoot.test("3,000 idle strangers leave a daemon of 1,024 descriptors its health
   strictEqual(failed, 0);
   // Deno's server ends its listening socket where accepting fails, and a new one has to be made.
   ok((times.at(-1) ?? Infinity) < 3000, `${times.at(-1)} ms`);
+});
+
+Deno.test("a connection that brings more unfinished hooks than it may is ended, and with it what it brought besides", async () => {
+  await using daemon = await Daemon.bootstrapped();
+  using other = await daemon.connect();
+  await other.ask("GET", "/v1/procs", [daemon.authorization]);
+  const before = daemon.fdCount();
+  using client = new Http2Client(daemon);
+  client.session.on("error", () => {});
+  await client.ask({ ":path": "/v1/health" });
+  ok(daemon.fdCount() > before);
+  for (let n = 0; n < 60; n++) {
+    const hook = client.session.request({ ":method": "POST", ":path": RUN });
+    hook.on("error", () => {});
+    hook.write("x");
+  }
+  // Long before the first of them would have had its time.
+  await eventually("the end of the connection", () => daemon.fdCount() <= before, 5000);
+  strictEqual((await other.ask("GET", "/v1/procs", [daemon.authorization])).status, 200);
+  await daemon.bootstrap(daemon.token);
+  // The first four, and the one that was too many; of the others nothing was asked any more.
+  const { hooks } = await daemon.health();
+  ok(hooks.length < 30, `${hooks.length} hooks`);
 });

@@ -102,3 +102,14 @@ Deno.test("who has to leave goes as soon as nothing is under way", () => {
   strictEqual(clients.dueMs, 20);
   deepStrictEqual(clients.overdue(20), [1n]);
 });
+
+Deno.test("one that floods goes as soon as it is seen, and who uses its port then floods no more", () => {
+  const clients = house();
+  const flooding = clients.begin(peer(1));
+  flooding.flooding = flooding.leaving = true;
+  strictEqual(clients.begin(peer(1)).flooding, true);
+  strictEqual(clients.came(1n, peer(1), 10), true);
+  strictEqual(clients.begin(peer(1)).flooding, true);
+  strictEqual(clients.came(2n, peer(1), 20), false);
+  strictEqual(clients.begin(peer(1)).flooding, false);
+});

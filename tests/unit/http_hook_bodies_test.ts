@@ -24,11 +24,12 @@ Deno.test("of 65 bodies of hooks the oldest gives way, and so it does beyond a M
 Deno.test("a connection brings four at a time", () => {
   const bodies = new HookBodies(LONG_MS);
   const four = Array.from({ length: 4 }, () => bodies.begin("peer", () => {}));
-  strictEqual(bodies.begin("peer", () => {}), undefined);
+  strictEqual(bodies.isFullFor("peer"), true);
   four[2]?.[Symbol.dispose]();
   four[2]?.[Symbol.dispose]();
-  strictEqual(bodies.begin("peer", () => {}) === undefined, false);
-  strictEqual(bodies.begin("peer", () => {}), undefined);
+  strictEqual(bodies.isFullFor("peer"), false);
+  bodies.begin("peer", () => {});
+  strictEqual(bodies.isFullFor("peer"), true);
 });
 
 Deno.test("each has its time, and those that came whole are not disturbed", async () => {

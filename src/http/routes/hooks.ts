@@ -4,6 +4,7 @@ import { type DecodedRunHook, decodeRunHook, type HookName } from "../../contrac
 import type { Log } from "../../log.ts";
 import { BodyLost } from "../body_lost.ts";
 import type { Bodies } from "../body.ts";
+import { TOO_MANY } from "../hook_bodies.ts";
 import { empty, text } from "../respond.ts";
 import { type Call, type Handler, type Handlers, reasonOf } from "../router.ts";
 
@@ -68,6 +69,19 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
     }
   }
 
+  async function run(call: Call): Promise<Response> {
+    const hook = await decoded(call);
+    try {
+      const outcome = bootstrap.install(hook);
+      log.info("hook", { hook: "run", outcome });
+      if (outcome === "refused") return text(409, "another token is installed");
+      if (outcome === "installed") await guarded("run", () => options.onInstalled?.(hook));
+      return empty();
+    } finally {
+      hook.identity?.seed.fill(0);
+    }
+  }
+
   return {
     ready: simple("ready", () => {}),
     validate: simple("validate", () => {}),
@@ -81,18 +95,12 @@ export function hookRoutes(options: HookRoutesOptions): HookRoutes {
       const begin = (): Promise<void> => guarded("terminate", options.terminate);
       call.info.completed.then(begin, begin);
     }),
-    async run(call: Call): Promise<Response> {
+    run(call: Call): Response | Promise<Response> {
       hookLog.record("run");
-      const hook = await decoded(call);
-      try {
-        const outcome = bootstrap.install(hook);
-        log.info("hook", { hook: "run", outcome });
-        if (outcome === "refused") return text(409, "another token is installed");
-        if (outcome === "installed") await guarded("run", () => options.onInstalled?.(hook));
-        return empty();
-      } finally {
-        hook.identity?.seed.fill(0);
-      }
+      const { visit } = call;
+      if (!bodies.hasHooksOf(visit.peer)) return run(call);
+      visit.flood();
+      return text(400, TOO_MANY);
     },
   };
 }
