@@ -11,6 +11,9 @@ export interface ClientLimits {
 /** How long a client is remembered whose connection is not on the roll (yet), in milliseconds: many looks take place meanwhile. */
 const UNSEEN_MS = 5000;
 
+/** This part of the connections is for those who never sent the right token, also where all others did. */
+const NEWCOMERS = 16;
+
 /** Clients that ask for nothing, in the order in which they began to. */
 export type Waiting = Map<string, Client>;
 
@@ -131,11 +134,16 @@ export class Clients {
     return earliest === Infinity ? undefined : earliest;
   }
 
-  /** Of those who never sent the right token whoever is idle longest, then of the others. */
+  /**
+   * Of those who never sent the right token whoever is idle longest, then of the others. A few of the first have room all
+   * the same: whoever has just come has had no time to send it.
+   */
   #longestIdle(): Client | undefined {
-    const [fresh, stranger] = [first(this.#fresh), first(this.#strangers)];
+    const [fresh, stranger, known] = [this.#fresh, this.#strangers, this.#known].map(first);
+    const few = this.#fresh.size + this.#strangers.size <= this.#limits.maxConnections / NEWCOMERS;
+    if (few && known !== undefined) return known;
     if (fresh === undefined || stranger === undefined) {
-      return fresh ?? stranger ?? first(this.#known);
+      return fresh ?? stranger ?? known;
     }
     return fresh.sinceMs < stranger.sinceMs ? fresh : stranger;
   }

@@ -113,3 +113,15 @@ Deno.test("one that floods goes as soon as it is seen, and who uses its port the
   strictEqual(clients.came(2n, peer(1), 20), false);
   strictEqual(clients.begin(peer(1)).flooding, false);
 });
+
+Deno.test("who has just come has room where all others have the token, and a crowd has not", () => {
+  const clients = new Clients({ ...LIMITS, maxConnections: 32 });
+  for (let cookie = 1; cookie <= 32; cookie++) {
+    come(clients, cookie, cookie);
+    ask(clients, cookie, cookie, true);
+  }
+  come(clients, 40, 33, 34);
+  deepStrictEqual(clients.overdue(40), [1n, 2n]);
+  come(clients, 50, 35, 36, 37);
+  deepStrictEqual(clients.overdue(50), [33n, 34n, 35n]);
+});
