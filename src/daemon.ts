@@ -58,6 +58,7 @@ export interface DaemonOptions {
 export class Daemon {
   readonly #drainMs: number;
   readonly #address: ListenAddress;
+  readonly #manager: string;
   readonly #log: Log;
   readonly #core: Core;
   readonly #registry: Registry;
@@ -78,6 +79,7 @@ export class Daemon {
     const { limits, hookPrefix, versionHeader } = config;
     this.#address = config.listen;
     this.#drainMs = config.drainSecs * 1000;
+    this.#manager = env("NOTIFY_SOCKET") ?? "";
     this.#log = log;
     this.#core = Core.open(library, {
       captureBytes: limits.max_output_bytes,
@@ -199,6 +201,18 @@ export class Daemon {
       const cause = error instanceof Error ? error.message : typeof error;
       const { variable } = SETTINGS.listen;
       throw new Error(`Cannot listen on ${hostname}, port ${port} (${variable}): ${cause}`);
+    }
+    this.#tellManager();
+  }
+
+  /** A service manager that asked for it, as systemd does by NOTIFY_SOCKET, is told that the daemon listens. */
+  #tellManager(): void {
+    if (this.#manager === "") return;
+    try {
+      this.#core.ready(this.#manager);
+    } catch (error) {
+      const cause = error instanceof Error ? error.message : typeof error;
+      this.#log.warn("the service manager was not told that the daemon listens", { cause });
     }
   }
 

@@ -16,6 +16,7 @@
 //! - `noise`    who may have a tunnel, and the messages of those who proved it
 //! - `connections`  a look at this process's own TCP connections
 //! - `disk`, `thread_pool`, `clock`, `stderr`  free space, threads for what may block, time, the log
+//! - `service`  the kernel that is needed, and the service manager that waits for the daemon
 //! - `sync`     locks and threads as all parts have them
 
 pub mod abi;
@@ -30,6 +31,7 @@ pub mod noise;
 pub mod process;
 mod reactor;
 mod self_protection;
+mod service;
 mod stderr;
 mod sync;
 pub mod tar;

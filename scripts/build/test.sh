@@ -61,7 +61,7 @@ told() { cat "$2"; return "$1"; }
 
 # Files that share the machine, several at a time.
 shared_tests() {
-  DENO_JOBS=$jobs deno_tests --parallel "$@" tests/unit tests/support tests/contract tests/client tests/property tests/scenario
+  DENO_JOBS=$jobs deno_tests --parallel "$@" tests/unit tests/support tests/packages tests/contract tests/client tests/property tests/scenario
 }
 
 # Suites that run beside another one, by their process.

@@ -41,9 +41,13 @@ export class Core {
     this.#events = this.wake.run();
   }
 
-  /** Loads the library at `path` and starts its threads. Throws `NativeError`. */
+  /** Loads the library at `path` and starts its threads. Throws `NativeError`, or `Error` on a kernel that lacks a call. */
   static open(path: string | URL, settings: CoreSettings): Core {
     const { symbols } = openLibrary(path);
+    const missing = missingCall(symbols);
+    if (missing !== "") {
+      throw new Error(`Cannot run here: this kernel has no ${missing}, or does not permit it`);
+    }
     const { captureBytes, windowBytes, lingerSecs, graceSecs, stdinSecs } = settings;
     const spool = new TextEncoder().encode(settings.spoolDir);
     checked(
@@ -94,6 +98,12 @@ export class Core {
     return this.symbols.guestd_is_ignored(signal) === 1;
   }
 
+  /** Tells the service manager at `address`, as NOTIFY_SOCKET names it, that the daemon is ready. Throws `NativeError`. */
+  ready(address: string): void {
+    const bytes = new TextEncoder().encode(address);
+    checked("tell the service manager", this.symbols.guestd_ready(bytes, bytes.length));
+  }
+
   /** The guest is about to be frozen: a forward jump of the wall clock counts from now on. */
   suspended(): void {
     this.symbols.guestd_suspended();
@@ -139,4 +149,14 @@ export class Core {
     this.symbols.guestd_close();
     await this.#events;
   }
+}
+
+/** The first system call that the core needs and cannot make, with the kernel that has it; empty where there is none. */
+function missingCall(symbols: Symbols): string {
+  const name = new Uint8Array(64);
+  const length = checked(
+    "ask for what is missing",
+    symbols.guestd_missing_call(name, name.length),
+  );
+  return new TextDecoder().decode(name.subarray(0, length));
 }

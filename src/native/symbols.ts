@@ -45,6 +45,8 @@ export const SYMBOLS = {
   guestd_log_flush: { parameters: ["u32"], result: "i32" },
   guestd_digest: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_is_ignored: { parameters: ["i32"], result: "i32" },
+  guestd_missing_call: { parameters: ["buffer", "u32"], result: "i32" },
+  guestd_ready: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_trim: { parameters: [], result: "i32" },
   guestd_own_kib: { parameters: [], result: "i32" },
   guestd_power_off: { parameters: [], result: "i32" },

@@ -8,8 +8,8 @@ use std::time::Duration;
 use rustix::system::{RebootCommand, reboot};
 
 use super::with_core;
-use crate::abi::{Lent, bytes, guard, memory, negated, path_of};
-use crate::{disk, self_protection, stderr};
+use crate::abi::{Lent, bytes, bytes_mut, errno_of, guard, memory, negated, path_of};
+use crate::{disk, self_protection, service, stderr};
 
 /// How long a power-off waits for the log.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -88,6 +88,37 @@ pub unsafe extern "C" fn guestd_digest(data: *const u8, len: u32) -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_is_ignored(signal: i32) -> i32 {
     guard(|| Ok(i32::from(self_protection::is_ignored(signal))))
+}
+
+/// Writes the name of the first system call that the daemon needs and may not make into `out`, as far as there is room, and
+/// gives its length: 0 where there is none.
+///
+/// # Safety
+/// `out` is null or points to `len` bytes that nobody else uses until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_missing_call(out: *mut u8, len: u32) -> i32 {
+    // SAFETY: bytes_mut demands what this function does.
+    let out = unsafe { bytes_mut(out, len) };
+    guard(|| {
+        let name = service::missing_call().unwrap_or_default().as_bytes();
+        let room = name.len().min(out.len());
+        out[..room].copy_from_slice(&name[..room]);
+        Ok(room as i32)
+    })
+}
+
+/// Tells the service manager at `address` that the daemon is ready.
+///
+/// # Safety
+/// `address` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_ready(address: *const u8, len: u32) -> i32 {
+    // SAFETY: bytes demands what this function does.
+    let address = unsafe { bytes(address, len) };
+    guard(|| {
+        service::ready(address).map_err(|error| negated(errno_of(error)))?;
+        Ok(0)
+    })
 }
 
 /// Gives memory back that is not needed just now. Takes a few milliseconds.
