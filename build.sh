@@ -21,9 +21,12 @@ commands=(
   "check|check||format, lint, types, documentation, clippy; changes nothing"
   "client|client||the client library as an npm package, in dist/npm; needs the npm registry the first time"
   "compile|compile|[ARCH [FILE]]|the daemon as one file, dist/guestd or FILE, for amd64 or arm64; needs Deno's host or DENORT_BIN"
-  "image|image|[ARCH] [--fresh]|a guest's kernel and disk in dist/image/, for amd64 or arm64; --fresh takes Debian's updates"
+  "install|install|[--downgrade] DIRECTORY|the daemon into a root directory that it can run in, whole or not at all"
+  "package|package|[ARCH]|.deb, .rpm and .tar.gz with sums and SBOM in dist/packages, for amd64 or arm64; needs PyPI the first time"
+  "package-test|package_test|[ARCH]|makes the packages twice, and installs, drives and removes them in roots of Debian; as root installs what that needs"
+  "image|image|[ARCH] [--debian] [--fresh]|a guest's kernel and disk in dist/image/, for amd64 or arm64; --debian one with systemd, too; --fresh takes Debian's updates"
   "dockerfile|dockerfile||builds image/Dockerfile without a container engine and drives its guest; needs root"
-  "vm-test|vm_test|[ARCH]|boots the image, for amd64 or arm64, in QEMU and drives it over HTTP; as root installs what that needs"
+  "vm-test|vm_test|[ARCH] [--debian]|boots the image, for amd64 or arm64, in QEMU and drives it over HTTP; as root installs what that needs"
 )
 
 source "$root/scripts/build/say.sh"
@@ -34,9 +37,9 @@ command_help() {
   local row name file takes does
   for row in "${commands[@]}"; do
     IFS='|' read -r name file takes does <<<"$row"
-    printf '  %-10s %s\n' "$name" "$does"
+    printf '  %-12s %s\n' "$name" "$does"
   done
-  printf '  %-10s %s\n' help "this text; COMMAND --help says what a command takes"
+  printf '  %-12s %s\n' help "this text; COMMAND --help says what a command takes"
 }
 
 # help_of ROW: one command's help. The settings are the daemon's, which may not be built yet.

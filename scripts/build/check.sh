@@ -44,7 +44,7 @@ linted() {
 
 # The parts of build.sh share its variables and its set -e, which a look at one file alone cannot see.
 shell_lint() {
-  shellcheck .ci/run scripts/guestd scripts/guestctl scripts/with_node image/*.sh &&
+  shellcheck .ci/run scripts/guestd scripts/guestctl scripts/with_node image/*.sh image/package/*.sh &&
     shellcheck --shell=dash --exclude=SC1091,SC2154 image/init image/initramfs_init image/udhcpc.script &&
     shellcheck --shell=bash --exclude=SC1090,SC1091,SC2034,SC2154,SC2164 build.sh scripts/build/*.sh
 }

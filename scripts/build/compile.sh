@@ -3,8 +3,9 @@ source "$root/scripts/build/setup.sh"
 source "$root/scripts/build/debian.sh"
 source "$root/scripts/build/target.sh"
 
-# What the daemon may do, and V8's flags: as the launcher gives them, so that no form has more than another.
-launch_flags() { grep -oE -- '--(allow-[a-z]+(=[^ ]+)?|no-prompt|unstable-[a-z-]+|v8-flags=[^ ]+)' scripts/guestd; }
+# What the daemon may do, and V8's flags: as the launcher gives them, so that no form has more than another. Deno's unstable
+# ones have no effect in a compiled file but a line of its own in the log.
+launch_flags() { grep -oE -- '--(allow-[a-z]+(=[^ ]+)?|no-prompt|v8-flags=[^ ]+)' scripts/guestd; }
 
 # Seconds that deno compile may take: it fetches 40 MB of denort, and would wait for a silent host for ever.
 compile_secs=${GUESTD_COMPILE_SECS:-120}
@@ -36,14 +37,15 @@ denort_missing() {
 
 # The library lies beside the script in the compiled file's own file system, where the daemon looks for it; from a
 # directory that holds nothing else, since deno compile embeds whatever node_modules it comes across.
-# compile_in STAGE ARCH: makes STAGE/guestd.new.
+# compile_in STAGE ARCH: makes STAGE/guestd.new. Without a cache of V8's code, which would lie in TMPDIR under a name that
+# anybody can take first.
 compile_in() {
   local stage=$1 arch=$2 flags log=$tools/log/compile.log code=0 sentence
   mapfile -t flags < <(launch_flags)
   cp "$bundle" "$(library_for "$arch")" "$stage/"
   # In the foreground: an interrupt that ends the script has to reach deno too.
   (cd "$stage" && NO_COLOR=1 timeout --foreground -k 5 "$compile_secs" "$deno" compile --no-config --no-remote \
-    --no-npm --no-check --deny-import "${flags[@]}" --target "$(rust_target "$arch")" --include libguestd.so \
+    --no-npm --no-check --no-code-cache --deny-import "${flags[@]}" --target "$(rust_target "$arch")" --include libguestd.so \
     --output guestd.new guestd.js) >"$log" 2>&1 || code=$?
   [ "$code" -ne 0 ] || return 0
   sentence=$(denort_missing "$code" "$log")

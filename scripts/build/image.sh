@@ -1,7 +1,9 @@
-# image [amd64|arm64] [--fresh]: a kernel, an initramfs and a root file system in dist/image/ARCH, from Debian's
+# image [amd64|arm64] [--debian] [--fresh]: a kernel, an initramfs and a root file system in dist/image/ARCH, from Debian's
 # packages; --fresh fetches those anew, with the updates there are.
-source "$root/scripts/build/compile.sh"
+source "$root/scripts/build/install.sh"
+source "$root/scripts/build/package.sh"
 source "$root/scripts/build/initramfs.sh"
+source "$root/scripts/build/debian_guest.sh"
 
 # The disk's size in MiB; half of the least is what the daemon takes.
 least_disk_mib=256
@@ -24,10 +26,10 @@ install_daemon() {
   "$root/build.sh" compile "$arch" 2>"$log" || code=$?
   if [ "$code" -eq 0 ]; then
     form=compiled why="a denort is at hand"
-    image/install.sh "$stage" "$(compiled_file "$arch")"
+    install_form=compiled install_into "$stage"
   elif [ "$code" -eq 2 ] && [ -z "${DENORT_BIN:-}" ]; then
     form=bundle why=$(tail -n 1 "$log" | sed 's/^build\.sh: //')
-    image/install.sh "$stage" "$(deno_for "$arch")" "$bundle" "$(library_for "$arch")"
+    install_into "$stage"
   else
     cat "$log" >&2
     exit "$code"
@@ -51,6 +53,7 @@ make_root() {
   done < <("$(busybox_of "$(host_arch)")" --list)
   install -m 0755 image/init "$stage/sbin/init"
   install -m 0755 image/udhcpc.script "$stage/usr/share/udhcpc/default.script"
+  # Installed, the daemon would have the settings of a package.
   { cat image/guestd.env; echo "GUESTD_DISK_RESERVE_BYTES=$(reserve_bytes)"; } >"$stage/etc/guestd.env"
   echo guest >"$stage/etc/hostname"
   printf '127.0.0.1 localhost\n::1 localhost\n' >"$stage/etc/hosts"
@@ -121,7 +124,7 @@ image_fresh() {
   # Somebody may have found a denort since.
   [ -z "${DENORT_BIN:-}" ] || grep -qsx compiled "$out/form" || return 1
   grep -qsx "$disk_mib" "$out/disk_mib" || return 1
-  fresh "image-$1" "$out/rootfs.ext4" image scripts deno.json "$bundle" "$(deno_for "$1")" "$(library_for "$1")" "$tools/image/$1/unpacked"
+  fresh "image-$1" "$out/rootfs.ext4" image scripts deno.json "$bundle" "$ctl" "$(deno_for "$1")" "$(library_for "$1")" "$tools/image/$1/unpacked"
 }
 
 # Under the lock of setup, whose work is done by then: two at once would share their directories.
@@ -144,15 +147,19 @@ ensure_image() {
 }
 
 command_image() {
-  local arch="" argument again=no
+  local arch="" argument again=no guest=busybox
   for argument in "$@"; do
     case $argument in
       --fresh) again=yes ;;
+      --debian) guest=debian ;;
       *) arch=$argument; known_arch "$arch" ;;
     esac
   done
   arch=${arch:-$(host_arch)}
   set_up
-  [ "$again" = no ] || rm -f "$tools/image/$arch/unpacked/complete"
-  ensure_image "$arch"
+  [ "$again" = no ] || rm -rf "$tools/image/$arch/unpacked/complete" "$tools/roots/guest-$debian_suite"
+  case $guest in
+    debian) ensure_debian "$arch" ;;
+    *) ensure_image "$arch" ;;
+  esac
 }

@@ -114,6 +114,7 @@ pypi_deno() {
     --no-deps --no-cache-dir --disable-pip-version-check --quiet "deno==$deno_version" ||
     die "PyPI has not given deno $deno_version for $platform"
   mv "$to.new/wheel/bin/deno" "$to.new/deno"
+  cp "$to.new"/wheel/deno-*.dist-info/licenses/LICENSE "$to.new/"
   rm -rf "$to.new/wheel"
   chmod +x "$to.new/deno"
   mv "$to.new" "$to"

@@ -29,15 +29,6 @@ class BuildRoot extends Scratch {
     return this.file(name, `#!/bin/sh\n${script}\n`, 0o755);
   }
 
-  /** Whether there is a file of this name in the root that install_daemon fills. */
-  staged(name: string): boolean {
-    try {
-      return Deno.statSync(this.join(`stage/${name}`)).isFile;
-    } catch {
-      return false;
-    }
-  }
-
   /** Runs a script that has the functions of `image` at hand, and this for its checkout. */
   async run(script: string, env: Readonly<Record<string, string>> = {}): Promise<Ended> {
     const head = `set -euo pipefail
@@ -84,43 +75,30 @@ Deno.test("what no image can be made of is refused with a sentence: its size, ar
   }
 });
 
-Deno.test("the guest's settings have what a compiled daemon misses of its launcher", () => {
-  const [launcher, settings] = ["scripts/guestd", "image/guestd.env"].map((name) =>
-    Deno.readTextFileSync(ROOT + name)
-  );
-  const interval = /^DENO_TOKIO_EVENT_INTERVAL=1\b/m;
-  match(launcher ?? "", interval);
-  match(settings ?? "", interval);
-});
-
 Deno.test("the image takes the bundle when what is missing is the caller's, and no other failure", async () => {
   using scratch = new BuildRoot();
   const stub = "echo 'build.sh: one reason' >&2\necho 'build.sh: the reason' >&2\nexit ";
-  const installs = `mkdir -p dist; touch dist/guestd.js dist/libguestd.so dist/guestd
+  const installs = `install_into() { echo "installed \${install_form:-bundle} into $*"; }
     install_daemon "$(host_arch)" "$root/stage"; echo "$form, $why"`;
   const after = async (code: number, env: Record<string, string> = {}): Promise<Ended> => {
     scratch.program("build.sh", `${stub}${code}`);
-    await Deno.remove(`${scratch.path}/stage`, { recursive: true }).catch(() => {});
-    return await scratch.run(`deno_for() { echo "$deno"; }; ${installs}`, env);
+    return await scratch.run(installs, env);
   };
-  const there = (name: string): boolean => scratch.staged(name);
+  const into = `into ${scratch.path}/stage`;
 
   const bundle = await after(2);
-  strictEqual(bundle.out, "bundle, the reason", bundle.said);
-  deepStrictEqual([there("usr/lib/guestd/dist/guestd.js"), there("usr/bin/guestd")], [true, true]);
+  strictEqual(bundle.out, `installed bundle ${into}\nbundle, the reason`, bundle.said);
   const compiled = await after(0);
-  strictEqual(compiled.out, "compiled, a denort is at hand", compiled.said);
-  deepStrictEqual([there("usr/lib/guestd/dist/guestd.js"), there("usr/bin/guestd")], [false, true]);
+  strictEqual(compiled.out, `installed compiled ${into}\ncompiled, a denort is at hand`);
   for (const failed of [await after(1), await after(2, { DENORT_BIN: "/a/denort" })]) {
-    deepStrictEqual([failed.out, there("usr/bin/guestd")], ["", false]);
+    strictEqual(failed.out, "");
     match(failed.said, /one reason\nbuild\.sh: the reason/);
   }
 });
 
 Deno.test("an image of another size, of another form or older than the scripts is made anew", async () => {
   using scratch = new BuildRoot();
-  scratch.file("dist/guestd.js", "");
-  scratch.file("dist/libguestd.so", "");
+  for (const name of ["guestd.js", "guestctl.js", "libguestd.so"]) scratch.file(`dist/${name}`, "");
   for (const arch of ["amd64", "arm64"]) {
     scratch.file(`dist/image/${arch}/rootfs.ext4`, "");
     scratch.file(`dist/image/${arch}/form`, "bundle\n");
@@ -143,7 +121,16 @@ Deno.test("an image of another size, of another form or older than the scripts i
      touch -hd 2002-01-01 ${newest}
     `;
   strictEqual(await fresh({}, older(".")), "fresh");
-  for (const newest of ["image", "scripts", "dist/guestd.js", "dist/libguestd.so", "deno.json"]) {
+  for (
+    const newest of [
+      "image",
+      "scripts",
+      "dist/guestd.js",
+      "dist/guestctl.js",
+      "dist/libguestd.so",
+      "deno.json",
+    ]
+  ) {
     strictEqual(await fresh({}, older(newest)), "stale", newest);
   }
 });
@@ -249,36 +236,41 @@ Deno.test("a rustc too old for the library is not taken for the cross build", as
   }
 });
 
-Deno.test("install.sh installs either form, and the installed daemon starts and writes no file", async () => {
+Deno.test("either form is staged, starts, and writes no file", async () => {
   using scratch = new BuildRoot();
-  const install = async (...args: string[]): Promise<Ended> =>
-    await command(`${ROOT}image/install.sh`, args);
-  const bundle = `${scratch.path}/bundle`;
-  const parts = [Deno.execPath(), `${ROOT}dist/guestd.js`, `${ROOT}dist/libguestd.so`];
-  strictEqual((await install(bundle, ...parts)).code, 0);
+  Deno.mkdirSync(scratch.join("dist"));
+  for (const name of ["guestd.js", "guestctl.js", "libguestd.so"]) {
+    Deno.copyFileSync(`${ROOT}dist/${name}`, scratch.join(`dist/${name}`));
+  }
+  const arch = Deno.build.arch === "x86_64" ? "amd64" : "arm64";
+  const stage = async (form: string): Promise<string> => {
+    const { code, said } = await scratch.run(`deno_for() { echo ${Deno.execPath()}; }
+      stage_daemon ${arch} "$root/${form}" ${form} "$(library_for ${arch})"`);
+    strictEqual(code, 0, said);
+    return scratch.join(form);
+  };
   const { version } = JSON.parse(await Deno.readTextFile(`${ROOT}deno.json`)) as {
     version: string;
   };
-  const launched = await command(`${bundle}/usr/lib/guestd/scripts/guestd`, ["--version"]);
-  strictEqual(launched.out, version, launched.said);
-  // It writes nothing, for the disk may be full: Deno's caches would be there.
-  const beside = Deno.readDirSync(`${bundle}/usr/lib/guestd/.tools`);
-  deepStrictEqual(Array.from(beside, ({ name }) => name), ["bin"]);
-  match(
-    await Deno.readTextFile(`${bundle}/usr/bin/guestd`),
-    /^exec \/usr\/lib\/guestd\/scripts\/guestd "\$@"$/m,
-  );
-
-  const one = scratch.program("guestd", "echo compiled");
-  Deno.chmodSync(one, 0o644);
-  strictEqual((await install(`${scratch.path}/compiled`, one)).code, 0);
-  const started = await command(`${scratch.path}/compiled/usr/bin/guestd`, []);
-  strictEqual(started.out, "compiled");
-
-  for (const args of [[], ["/x"], ["/x", "1", "2"]]) {
-    const refused = await install(...args);
-    deepStrictEqual([refused.code, /^usage: /.test(refused.said)], [2, true]);
+  const bundle = await stage("bundle");
+  const names = (): string[] =>
+    Array.from(Deno.readDirSync(`${bundle}/usr/lib/guestd`), ({ name }) => name).toSorted();
+  const before = names();
+  for (const program of ["guestd", "guestctl"]) {
+    const launched = await command(`${bundle}/usr/bin/${program}`, ["--version"]);
+    strictEqual(launched.out, version, launched.said);
   }
+  // It writes nothing, for the disk may be full: Deno's caches would be there.
+  deepStrictEqual(names(), before);
+  deepStrictEqual(before, ["deno", "guestctl.js", "guestd.js", "libguestd.so", "version"]);
+
+  // The library inside would be written to TMPDIR at every start: the one beside it is taken.
+  scratch.program("dist/guestd", 'echo "$GUESTD_LIBRARY $DENO_TOKIO_EVENT_INTERVAL $*"');
+  const compiled = await stage("compiled");
+  const started = await command(`${compiled}/usr/bin/guestd`, ["--version"]);
+  strictEqual(started.out, `${compiled}/usr/lib/guestd/libguestd.so 1 --version`, started.said);
+  const named = await command(`${compiled}/usr/bin/guestd`, [], { env: { GUESTD_LIBRARY: "/x" } });
+  strictEqual(named.out, "/x 1", named.said);
 });
 
 Deno.test("CI skips its guest only for want of a tool, and never where it could install that", async () => {

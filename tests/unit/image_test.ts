@@ -29,8 +29,9 @@ Deno.test("the Dockerfile's guest has the settings of the image's", () => {
 Deno.test("the Dockerfile installs by the image's own steps, and starts what they install", () => {
   const entrypoint = /^ENTRYPOINT \["([^"]+)"\]$/m.exec(DOCKERFILE)?.[1];
   strictEqual(entrypoint, "/usr/bin/guestd");
-  match(DOCKERFILE, /image\/install\.sh \/guest .*dist\/guestd\.js dist\/libguestd\.so/);
-  match(readSource("scripts/build/image.sh"), /image\/install\.sh "\$stage" /);
-  match(readSource("image/install.sh"), /"\$to\/usr\/bin\/guestd"/);
+  match(DOCKERFILE, /^RUN \.\/build\.sh install \/guest$/m);
+  match(readSource("scripts/build/image.sh"), /^ +install_into "\$stage"$/m);
+  match(readSource("scripts/build/install.sh"), /^ +install_into "\$directory" /m);
+  match(readSource("scripts/build/stage.sh"), /scripts\/guestd "\$2\/usr\/bin\/guestd"/);
   match(readSource("image/init"), new RegExp(`exec ${entrypoint};`));
 });

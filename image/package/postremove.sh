@@ -1,0 +1,2 @@
+#!/bin/sh
+[ ! -d /run/systemd/system ] || systemctl daemon-reload || true
