@@ -88,7 +88,8 @@ export function helpText(listenDefault: string = SETTINGS.listen.fallback): stri
   return [
     `guestd ${VERSION}: guest execution daemon`,
     "",
-    "Usage: guestd [--listen-default HOST:PORT] [--version | --help | --print-schema]",
+    "Usage: guestd [--listen-default HOST:PORT]",
+    "              [--version | --help | --print-schema | --print-openapi]",
     "",
     "Without an option it serves until it is terminated. Settings come from the environment,",
     "shown here with their defaults; a value that does not parse is logged and the default kept:",

@@ -1,6 +1,8 @@
 import { helpText, readConfig, unknownVariables } from "./config.ts";
 import { schemaDocument } from "./contract/document.ts";
 import { encodeJson } from "./contract/json.ts";
+import { ROWS, servedPath } from "./contract/rows.ts";
+import { CLOSE_CODES } from "./contract/tunnel.ts";
 import { VERSION } from "./contract/version.ts";
 import { Daemon } from "./daemon.ts";
 import { Log } from "./log.ts";
@@ -17,6 +19,11 @@ async function main(args: readonly string[]): Promise<number> {
   if (option === "--help" && more.length === 0) return print(helpText(listenDefault).trimEnd());
   if (option === "--print-schema" && more.length === 0) {
     return print(encodeJson(schemaDocument(config)));
+  }
+  if (option === "--print-openapi" && more.length === 0) {
+    const { openApiDocument } = await import("./contract/openapi.ts");
+    const source = { rows: ROWS, servedPath, closeCodes: CLOSE_CODES, options: config };
+    return print(encodeJson(openApiDocument({ ...source, schema: schemaDocument(config) })));
   }
   if (option !== undefined) {
     await Deno.stderr.write(new TextEncoder().encode(`guestd: unknown arguments; try --help\n`));

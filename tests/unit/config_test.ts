@@ -171,7 +171,9 @@ Deno.test("the help lists every variable that is asked for, with its default", (
   ok(helpText().includes("GUESTD_LISTEN=0.0.0.0:9000"));
   ok(helpText("127.0.0.1:1").includes("GUESTD_LISTEN=127.0.0.1:1"));
   ok(helpText().includes(VERSION));
-  for (const option of ["--version", "--help", "--print-schema", "--listen-default"]) {
+  for (
+    const option of ["--version", "--help", "--print-schema", "--print-openapi", "--listen-default"]
+  ) {
     ok(helpText().includes(option), option);
   }
 });
