@@ -88,7 +88,7 @@ def main(launcher, count, seed):
     phases = "examples,coverage,fuzzing,stateful"
     while not faults and statuses.total() < count:
         missing = count - statuses.total()
-        if not fuzz(phases, max(2, min(100, missing // 40)), seed, statuses):
+        if not fuzz(phases, max(10, min(100, missing // 25)), seed, statuses):
             faults.append(f"Schemathesis found something; its seed was {seed}")
         # What covers each keyword of the document once has no other requests the next time.
         phases, seed = "fuzzing,stateful", seed + 1
