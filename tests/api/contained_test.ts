@@ -1,6 +1,5 @@
 import { deepStrictEqual, ok } from "node:assert/strict";
 import { command } from "../support/command.ts";
-import { Scratch } from "../support/scratch.ts";
 import { sourceUrl } from "../support/source_files.ts";
 
 const CONTAINED = sourceUrl("scripts/contained").pathname;
@@ -24,18 +23,21 @@ Deno.test({
   name: "what runs contained writes to its directory alone, reaches nobody else and leaves nobody",
   ignore: Deno.uid() !== 0,
   fn: async () => {
-    using scratch = new Scratch();
+    // Scratch files may lie below /dev, which is another in there.
+    const directory = Deno.makeTempDirSync({ dir: sourceUrl(".tools").pathname });
+    using cleanup = new DisposableStack();
+    cleanup.defer(() => Deno.removeSync(directory));
     const script = [
       "echo mine >file && cat file",
       ...ATTEMPTS.map((attempt, at) => `(${attempt}) 2>/dev/null && echo "attempt ${at} worked"`),
       "sleep 86399 >/dev/null 2>&1 &",
       "exec true",
     ].join("\n");
-    const { code, out, said } = await command(CONTAINED, [scratch.path, "sh", "-c", script], {
+    const { code, out, said } = await command(CONTAINED, [directory, "sh", "-c", script], {
       signal: AbortSignal.timeout(60_000),
     });
     deepStrictEqual([code, out, said], [0, "mine", ""]);
-    deepStrictEqual([...Deno.readDirSync(scratch.path)], []);
+    deepStrictEqual([...Deno.readDirSync(directory)], []);
     const left = [...Deno.readDirSync("/proc")].filter(({ name }) => /^\d+$/.test(name))
       .map(({ name }) => commandLine(name));
     ok(!left.includes("sleep\x0086399\x00"));
