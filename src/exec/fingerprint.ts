@@ -18,11 +18,16 @@ export function fingerprintOf(request: StartRequest, digest: Digest): Fingerprin
   for (const [index, name] of FIELDS.entries()) {
     const value = request[name];
     if (value === null || value === false) continue;
-    // Of variables a sum, so that their order does not count.
-    const parts = value instanceof Map ? [...value] : [value];
-    digests[index] = parts.reduce<number>((sum, part) => sum + digest(JSON.stringify(part)), 0);
+    // The order of variables does not count. An empty list, and no variables, are nothing.
+    const parts = value instanceof Map ? [...value].sort(byName) : value;
+    if (Array.isArray(parts) && parts.length === 0) continue;
+    digests[index] = digest(JSON.stringify(parts));
   }
   return digests;
+}
+
+function byName([a]: readonly [string, string], [b]: readonly [string, string]): number {
+  return a < b ? -1 : 1;
 }
 
 /** The names of the fields in which two starts differ, joined by commas; empty for the same start. */

@@ -12,16 +12,16 @@ Deno.test("a bigint is written with all its digits, wherever it stands", () => {
   );
 });
 
-Deno.test("the shape counts above 128 KiB: 512 levels, 16,384 names, 131,072 values", () => {
-  const padded = (json: string): Uint8Array => encode(json.padEnd(128 * 1024 + 1));
+Deno.test("the shape counts above 32 KiB: 512 levels, 4096 names, 131,072 values", () => {
+  const padded = (json: string): Uint8Array => encode(json.padEnd(32 * 1024 + 1));
   const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
   const list = (values: number): string => `[${"0,".repeat(values - 1)}0]`;
   const names = (count: number): string => `{${'"a":0,'.repeat(count - 1)}"b":0}`;
-  parseJson(encode(nested(513).padEnd(128 * 1024)), "the body");
+  parseJson(encode(nested(513).padEnd(32 * 1024)), "the body");
   parseJson(padded(nested(512)), "the body");
   throws(() => parseJson(padded(nested(513)), "the body"), /deeper than 512 levels/);
   for (
-    const [shape, most, what] of [[names, 16_384, "names"], [list, 131_073, "values"]] as const
+    const [shape, most, what] of [[names, 4096, "names"], [list, 131_073, "values"]] as const
   ) {
     parseJson(padded(shape(most)), "the body");
     throws(
@@ -49,8 +49,12 @@ Deno.test("looking through sixteen MiB takes no noticeable time", () => {
   for (const text of ["x".repeat(160), '"'.repeat(80)]) {
     const body = encode(JSON.stringify({ command: new Array(98_000).fill(text) }));
     ok(body.length > 15 * MIB);
-    const started = performance.now();
-    parseJson(body, "the body");
-    ok(performance.now() - started < 2000);
+    // On a busy machine the one or other try is held up by somebody else.
+    const times = Array.from({ length: 5 }, () => {
+      const started = performance.now();
+      parseJson(body, "the body");
+      return performance.now() - started;
+    });
+    ok(Math.min(...times) < 1000, `${times}`);
   }
 });
