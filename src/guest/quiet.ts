@@ -90,7 +90,9 @@ export class Quiet implements Disposable {
       // What cannot be given back now is there to be given back the next time.
       this.#giveBack().catch(() => {});
     } else if (this.#owed && own >= this.#least + BUSY_BYTES) {
-      if (nowMs - this.#triedMs >= BUSY_MS) this.#collect("regular").catch(() => {});
+      if (nowMs - this.#triedMs >= BUSY_MS) {
+        this.#collect(isBusy ? "regular" : "last-resort").catch(() => {});
+      }
     }
     if (isBusy || this.#owed && own >= this.#least + BUSY_BYTES) this.#arm();
   }
@@ -100,7 +102,11 @@ export class Quiet implements Disposable {
     const enough = this.#kept + GROWN_BYTES;
     this.#kept = await this.#collect("regular");
     // Dear, for it collects several times, but the other leaves large things for seconds or for ever.
-    if (this.#kept >= enough) this.#kept = await this.#collect("last-resort");
+    if (this.#kept < enough) return;
+    this.#kept = await this.#collect("last-resort");
+    // What somebody still held then may be free a while later, and nobody calls to have it tried again.
+    this.#owed = this.#kept >= enough;
+    this.#arm();
   }
 
   /** How much is in use then, in bytes. */
