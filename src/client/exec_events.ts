@@ -2,7 +2,7 @@
 
 import { ConnectionLost, ProtocolViolation } from "./errors.ts";
 import { checkedBody, type Requests, withQuery } from "./requests.ts";
-import { EventParser, type ExecEvent } from "./sse.ts";
+import { decodeFrame, type ExecEvent, FrameParser } from "./sse.ts";
 
 /** Behind every output: a stream from there on has the exit alone. */
 export const BEHIND_ALL: bigint = 2n ** 64n - 1n;
@@ -76,9 +76,12 @@ async function* eventsOnce(
   const quiet = new Silence(() => ending.abort());
   try {
     const response = await requests.once({ ...ask, signal });
-    const parser = new EventParser();
+    const parser = new FrameParser();
     for await (const piece of quiet.watched(checkedBody(response, { ...ask, signal }))) {
-      yield* parser.push(piece);
+      for (const frame of parser.push(piece)) {
+        const event = decodeFrame(frame);
+        if (event !== undefined) yield event;
+      }
     }
   } catch (cause) {
     ask.signal?.throwIfAborted();

@@ -15,18 +15,31 @@ type HeadedWebSocket = new (
   options: { readonly headers: Readonly<Record<string, string>> },
 ) => WebSocket;
 
+/** How a {@link FetchTransport} goes its way. */
+export interface FetchOptions {
+  /** Sends requests in place of the runtime's `fetch`, say through a proxy; tunnels do not go through it. */
+  readonly fetch?: typeof fetch;
+}
+
 /**
  * Requests by `fetch`, tunnels by `WebSocket`. Both directions of requests wait for each other; a `WebSocket`'s incoming
  * side cannot: what its reader has not taken is kept, and past 64 MiB the tunnel ends with an error. Browsers cannot
  * send a token with a `WebSocket`, so that tunnels do not work there.
  */
 export class FetchTransport implements Transport {
+  readonly #fetch: typeof fetch;
+
+  /** Makes one; nothing is connected. */
+  constructor({ fetch = globalThis.fetch }: FetchOptions = {}) {
+    this.#fetch = fetch;
+  }
+
   /** Sends a request by `fetch`. Rejects with `Unreachable`, `ConnectionLost` or the signal's reason. */
   async request(url: string, request: TransportRequest): Promise<Response> {
     const { method, headers, body, size, signal } = request;
     const length = size === undefined ? {} : { "content-length": String(size) };
     try {
-      return await fetch(url, {
+      return await this.#fetch.call(undefined, url, {
         method,
         headers: { ...headers, ...length },
         redirect: "manual",

@@ -23,7 +23,7 @@ export type { Command, CommandOptions } from "./command.ts";
 export * from "./errors.ts";
 export type { Outcome } from "./exec_calls.ts";
 export type { FollowOptions } from "./exec_events.ts";
-export { FetchTransport } from "./fetch_transport.ts";
+export { type FetchOptions, FetchTransport } from "./fetch_transport.ts";
 export type { Content, FileSource, LineRange, WriteFileOptions } from "./files.ts";
 export { type AttachOptions, Guest, type GuestOptions, type SchemaDocument } from "./guest.ts";
 export type { Hooks, RunOptions } from "./hooks.ts";

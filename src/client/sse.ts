@@ -48,16 +48,21 @@ const OUTPUT_END = '"}';
 const HEAD_CHARS = 96;
 
 /**
- * Cuts bytes into events: any pieces go in, whole events come out. Invariant: `#rest` is what no event was made of yet.
- * Texts are searched and cut many times faster than bytes.
+ * Cuts bytes into frames: any pieces go in, the texts of whole frames come out, without the empty line that ends each.
+ * Invariant: `#rest` is what no frame was made of yet. Texts are searched and cut many times faster than bytes.
  */
-export class EventParser {
+export class FrameParser {
   readonly #decoder = new TextDecoder();
   #rest = "";
 
-  /** The events that these bytes complete; throws {@link ProtocolViolation} for what is none. Comments are passed over. */
-  *push(piece: Uint8Array): Generator<ExecEvent, void, void> {
-    // The empty line that ends an event may have begun with the last piece.
+  /** Whether everything that came belongs to a whole frame. */
+  get between(): boolean {
+    return this.#rest === "";
+  }
+
+  /** The frames that these bytes complete; throws {@link ProtocolViolation} for one without an end. */
+  *push(piece: Uint8Array): Generator<string, void, void> {
+    // The empty line that ends a frame may have begun with the last piece.
     const searched = Math.max(this.#rest.length - 1, 0);
     const text = this.#rest + this.#decoder.decode(piece, { stream: true });
     let start = 0;
@@ -66,14 +71,18 @@ export class EventParser {
       if (at === -1) break;
       const frame = text.slice(start, at);
       start = at + 2;
-      const event = quickOutput(frame) ?? decodeEvent(frame);
-      if (event !== undefined) yield event;
+      yield frame;
     }
     this.#rest = text.slice(start);
     if (this.#rest.length > MAX_EVENT_CHARS) {
       throw new ProtocolViolation(`Cannot read an event: it is longer than ${MAX_EVENT_CHARS}`);
     }
   }
+}
+
+/** The event that a frame is; undefined for comments. Throws {@link ProtocolViolation} for what is neither. */
+export function decodeFrame(frame: string): ExecEvent | undefined {
+  return quickOutput(frame) ?? decodeEvent(frame);
 }
 
 /**
@@ -90,17 +99,22 @@ function quickOutput(frame: string): Output | undefined {
   return { event: "output", offset: BigInt(offset), stream: stream as StreamKind, bytes };
 }
 
-/** The event of a frame's lines; undefined for comments alone. */
-function decodeEvent(text: string): ExecEvent | undefined {
+/** Name and data of a frame; both are empty for comments. */
+export function fieldsOf(frame: string): { readonly name: string; readonly data: string } {
   let name = "";
   let data = "";
-  for (const line of text.split("\n")) {
+  for (const line of frame.split("\n")) {
     if (line.startsWith("event: ")) name = line.slice(7);
     else if (line.startsWith("data: ")) data = line.slice(6);
     else if (line !== "" && !line.startsWith(":")) {
       throw new ProtocolViolation("Cannot read an event: it has a line of another kind");
     }
   }
+  return { name, data };
+}
+
+function decodeEvent(frame: string): ExecEvent | undefined {
+  const { name, data } = fieldsOf(frame);
   if (name === "" && data === "") return undefined;
   try {
     return decodeData(name, data);

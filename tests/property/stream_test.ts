@@ -1,8 +1,9 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import fc from "fast-check";
+import type { ExecEvent } from "../../src/client/sse.ts";
 import { Daemon } from "../support/daemon.ts";
 import { runs } from "../support/property.ts";
-import type { ExecEvent, StreamRest } from "../support/sse.ts";
+import type { StreamRest } from "../support/sse.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 const WINDOW = 4096;

@@ -1,7 +1,8 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import type { ExecEvent } from "../../src/client/sse.ts";
 import { sameText } from "../support/bytes.ts";
 import { Daemon } from "../support/daemon.ts";
-import { type ExecEvent, StreamRest } from "../support/sse.ts";
+import { StreamRest } from "../support/sse.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;

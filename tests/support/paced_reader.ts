@@ -2,10 +2,10 @@
 
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { Buffer } from "node:buffer";
+import { decodeFrame, type ExecEvent, FrameParser } from "../../src/client/sse.ts";
 import { flood } from "./child_scripts.ts";
 import { type Daemon, execPath } from "./daemon.ts";
 import { request } from "./raw_http.ts";
-import { decodeExecEvent, type ExecEvent, SseParser } from "./sse.ts";
 
 export const MB = 1_000_000;
 /** What a command writes for them, in bytes: more than is kept for a reader that takes nothing. */
@@ -75,14 +75,15 @@ async function connected(
   using connection = await daemon.connect();
   const path = `${execPath(id, "stream")}?offset=${received.at}`;
   await connection.send(request("GET", path, [daemon.authorization]));
-  const parser = new SseParser();
+  const parser = new FrameParser();
   const head = await connection.head();
   let [began, carried] = [performance.now(), 0];
   received.awayMs = Math.max(received.awayMs, began - goneMs);
   const cutAt = began + cutMs;
   for await (const piece of connection.body(head)) {
-    for (const item of parser.push(piece)) {
-      if (item.kind === "event") received.take(decodeExecEvent(item));
+    for (const frame of parser.push(piece)) {
+      const event = decodeFrame(frame);
+      if (event !== undefined) received.take(event);
     }
     if (received.total !== undefined) return false;
     // The pace: four characters carry three bytes.

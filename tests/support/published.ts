@@ -3,9 +3,9 @@
  * for by `Daemon.fetch` must be an answer that the document announces, in status, slug, header and shape.
  */
 
+import { fieldsOf } from "../../src/client/sse.ts";
 import type { StatusRow } from "../../src/contract/rows.ts";
 import { Definitions, type JsonSchema } from "./json_schema.ts";
-import type { SseEvent } from "./sse.ts";
 
 type PublishedContent = Readonly<{ content_type: string; schema?: JsonSchema }>;
 
@@ -87,14 +87,13 @@ export class Published {
     return Object.defineProperty(copy, "url", { value: response.url });
   }
 
-  /** Throws unless the event is one that the stream route announces. */
-  checkEvent(item: SseEvent): void {
-    const schema = this.rows("/v1/exec/x/stream")[0]?.sse_events?.[item.event];
-    if (schema === undefined) {
-      throw new Error(`Cannot pass: event '${item.event}' is not published`);
-    }
-    const found = this.#definitions.violations(schema, JSON.parse(item.data));
-    if (found !== "") throw new Error(`Cannot pass: ${found}: ${item.data}`);
+  /** Throws unless a frame is an event that the stream route announces. */
+  checkEvent(frame: string): void {
+    const { name, data } = fieldsOf(frame);
+    const schema = this.rows("/v1/exec/x/stream")[0]?.sse_events?.[name];
+    if (schema === undefined) throw new Error(`Cannot pass: event '${name}' is not published`);
+    const found = this.#definitions.violations(schema, JSON.parse(data));
+    if (found !== "") throw new Error(`Cannot pass: ${found}: ${data}`);
   }
 
   /** The row that answered, with this status and slug; undefined for an answer that belongs to none. */

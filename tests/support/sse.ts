@@ -1,166 +1,51 @@
 /**
- * A client for Server-Sent Events that hides nothing: comments are items too, and the exact bytes of each output
- * event and exact 64-bit offsets are there. It reads any stream of bytes: a fetched body or a raw connection's.
+ * A command's stream as it is on the wire, cut and decoded by the client library's parser, which it hides nothing of:
+ * comments are there too. It reads any stream of bytes: a fetched body or a raw connection's.
  */
 
+import {
+  decodeFrame,
+  type ExecEvent,
+  type Exit,
+  FrameParser,
+  type Gap,
+} from "../../src/client/sse.ts";
 import { PATIENCE_MS, within } from "./await_event.ts";
 import { concat } from "./bytes.ts";
-
-/** A comment line, such as the keepalive. */
-export interface SseComment {
-  readonly kind: "comment";
-  readonly text: string;
-}
-
-export interface SseEvent {
-  readonly kind: "event";
-  /** `message` where the frame names none. */
-  readonly event: string;
-  /** The data lines, joined by newlines. */
-  readonly data: string;
-}
-
-/** An item in the order of the wire. */
-export type SseItem = SseComment | SseEvent;
-
-/** An `output` event with its bytes. */
-export interface Output {
-  readonly event: "output";
-  readonly offset: bigint;
-  readonly stream: string;
-  readonly bytes: Uint8Array;
-}
-
-/** A `gap` event. */
-export interface Gap {
-  readonly event: "gap";
-  readonly from: bigint;
-  readonly to: bigint;
-}
-
-/** An `exit` event. */
-export interface Exit {
-  readonly event: "exit";
-  readonly exit_code: number | null;
-  readonly signal: number | null;
-  readonly truncated: boolean;
-  readonly writers_may_be_alive: boolean;
-  readonly offset: bigint;
-}
-
-/** An event of an exec's stream, decoded. */
-export type ExecEvent = Output | Gap | Exit;
-
-const BIGINT_KEYS = new Set(["offset", "from", "to"]);
-
-/** JSON whose offsets are bigints, so that none is rounded. */
-export function parseExact(text: string): unknown {
-  // The third argument is newer than TypeScript's declaration of JSON.parse.
-  const reviver = (key: string, value: unknown, context?: { source?: string }): unknown =>
-    BIGINT_KEYS.has(key) && typeof value === "number" ? BigInt(context?.source ?? "") : value;
-  return JSON.parse(text, reviver as (key: string, value: unknown) => unknown);
-}
-
-/** Decodes an event of an exec's stream; throws for one that the protocol does not know. */
-export function decodeExecEvent({ event, data }: SseEvent): ExecEvent {
-  const fields = parseExact(data) as Record<string, unknown>;
-  if (event === "output") {
-    const bytes = Uint8Array.fromBase64(fields["output"] as string);
-    return { event, offset: fields["offset"] as bigint, stream: fields["stream"] as string, bytes };
-  }
-  if (event === "gap" || event === "exit") return { event, ...fields } as Gap | Exit;
-  throw new Error(`Cannot decode an SSE event: '${event}' is not in the protocol`);
-}
-
-/**
- * Incremental parser: bytes in any pieces go in, whole items come out. Invariant: `#rest` is what follows the last
- * line end seen, `#event` and `#data` belong to the frame that is still open.
- */
-export class SseParser {
-  readonly #decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
-  #rest = "";
-  #event = "";
-  #data: string[] = [];
-
-  /** Whether everything that was pushed belongs to a finished item. */
-  get between(): boolean {
-    return this.#rest === "" && this.#event === "" && this.#data.length === 0;
-  }
-
-  /** The items that these bytes complete. */
-  push(bytes: Uint8Array): SseItem[] {
-    const lines = (this.#rest + this.#decoder.decode(bytes, { stream: true })).split(/\r?\n/);
-    this.#rest = lines.pop() ?? "";
-    const items: SseItem[] = [];
-    for (const line of lines) {
-      const item = this.#line(line);
-      if (item !== undefined) items.push(item);
-    }
-    return items;
-  }
-
-  #line(line: string): SseItem | undefined {
-    if (line.startsWith(":")) return { kind: "comment", text: line.slice(1) };
-    if (line === "") return this.#close();
-    const colon = line.indexOf(":");
-    const field = colon === -1 ? line : line.slice(0, colon);
-    const value = colon === -1 ? "" : line.slice(colon + 1).replace(/^ /, "");
-    if (field === "event") this.#event = value;
-    else if (field === "data") this.#data.push(value);
-    else throw new Error(`Cannot read an SSE line: unknown field '${field}'`);
-    return undefined;
-  }
-
-  #close(): SseEvent | undefined {
-    if (this.#event === "" && this.#data.length === 0) return undefined;
-    const item: SseEvent = {
-      kind: "event",
-      event: this.#event || "message",
-      data: this.#data.join("\n"),
-    };
-    this.#event = "";
-    this.#data = [];
-    return item;
-  }
-}
 
 /** A stream being read. Dispose it to detach, as a client that vanishes does. */
 export class SseStream implements AsyncDisposable {
   readonly #reader: ReadableStreamDefaultReader<Uint8Array>;
-  readonly #parser = new SseParser();
-  readonly #check: (event: SseEvent) => void;
-  #ready: SseItem[] = [];
-  #ended = false;
+  readonly #parser = new FrameParser();
+  readonly #check: (frame: string) => void;
+  readonly #frames: string[] = [];
 
   /** Takes the body over; nothing is read before the first `next`. `check` sees every event and may throw. */
-  constructor(body: ReadableStream<Uint8Array>, check: (event: SseEvent) => void = () => {}) {
+  constructor(body: ReadableStream<Uint8Array>, check: (frame: string) => void = () => {}) {
     this.#reader = body.getReader();
     this.#check = check;
   }
 
-  /** The next item, comments included; undefined after the end of the body. */
-  async nextItem(): Promise<SseItem | undefined> {
-    while (this.#ready.length === 0 && !this.#ended) {
-      const { done, value } = await within("the next SSE item", this.#reader.read());
-      if (done) this.#ended = true;
-      else this.#ready = this.#parser.push(value);
+  /** The next frame's text, be it a comment; undefined after the end of the body. */
+  async nextFrame(): Promise<string | undefined> {
+    while (this.#frames.length === 0) {
+      const { done, value } = await within("the next SSE frame", this.#reader.read());
+      if (!done) this.#frames.push(...this.#parser.push(value));
+      else if (this.#parser.between) return undefined;
+      else throw new Error("Cannot read the SSE stream: it ended inside a frame");
     }
-    const item = this.#ready.shift();
-    if (item === undefined && !this.#parser.between) {
-      throw new Error("Cannot read the SSE stream: it ended inside an item");
-    }
-    return item;
+    return this.#frames.shift();
   }
 
   /** The next event, decoded; undefined after the end of the body. Comments are passed over. */
   async next(): Promise<ExecEvent | undefined> {
     for (;;) {
-      const item = await this.nextItem();
-      if (item === undefined) return undefined;
-      if (item.kind === "event") {
-        this.#check(item);
-        return decodeExecEvent(item);
-      }
+      const frame = await this.nextFrame();
+      if (frame === undefined) return undefined;
+      const event = decodeFrame(frame);
+      if (event === undefined) continue;
+      this.#check(frame);
+      return event;
     }
   }
 
