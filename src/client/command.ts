@@ -93,14 +93,14 @@ export class Command {
     return {
       exec_id: id,
       command: this.#command,
-      shell: this.#shell,
+      ...(this.#shell ? { shell: true } : {}),
       ...(cwd === undefined ? {} : { cwd }),
       ...(env === undefined ? {} : { env }),
       ...(uid === undefined ? {} : { user: uid }),
       ...(gid === undefined ? {} : { group: gid }),
       ...(timeout === undefined ? {} : { timeout_sec: timeout / 1000 }),
-      stdin: stdin === "piped",
-      reap_group_on_exit: reap ?? false,
+      ...(stdin === undefined ? {} : { stdin: stdin === "piped" }),
+      ...(reap === undefined ? {} : { reap_group_on_exit: reap }),
     };
   }
 }

@@ -15,12 +15,12 @@ withDaemon.test("200 commands at once each get their own input, output and exit"
   const ids = await Promise.all(
     range(200).map((index) =>
       daemon.exec(`read -r line; echo "$line"; echo e${index} >&2; exit ${index % 256}`, {
-        stdin: true,
+        stdin: "piped",
       })
     ),
   );
-  strictEqual((await daemon.health()).execs, 200);
-  strictEqual(new Set((await daemon.procs()).map(({ pgid }) => pgid)).size, 200);
+  strictEqual((await daemon.guest.health()).execs, 200);
+  strictEqual(new Set((await daemon.guest.procs()).map(({ pgid }) => pgid)).size, 200);
   const following = Promise.all(ids.map((id) => daemon.follow(id)));
   await Promise.all(ids.map((id, index) => daemon.stdin(id, `line ${index}\n`)));
   for (const [index, rest] of (await following).entries()) {
@@ -28,7 +28,7 @@ withDaemon.test("200 commands at once each get their own input, output and exit"
     strictEqual(rest.text("stderr"), `e${index}\n`);
     strictEqual(rest.exit.exit_code, index % 256);
   }
-  const acked = await Promise.all(ids.map((id) => daemon.ack(id)));
+  const acked = await Promise.all(ids.map((id) => daemon.guest.ack(id)));
   deepStrictEqual(acked.map(({ stdout }) => stdout), range(200).map((index) => `line ${index}\n`));
 });
 
@@ -40,15 +40,15 @@ withOptions({ env: { GUESTD_MAX_OUTPUT_BYTES: "1000" } }).test(
     let slowest = 0;
     for (let times = 0; times < 20; times++) {
       const before = performance.now();
-      const { busy, execs } = await daemon.health();
+      const { busy, execs } = await daemon.guest.health();
       slowest = Math.max(slowest, performance.now() - before);
       deepStrictEqual([busy, execs], [true, 100]);
     }
     ok(slowest < 2000, `${slowest} ms`);
-    const killed = await Promise.all(ids.map((id) => daemon.kill(id)));
-    strictEqual(killed.every((answer) => answer.killed), true);
-    await eventually("their ends", async () => !(await daemon.health()).busy);
-    for (const id of ids) strictEqual((await daemon.poll(id)).signal, 15);
+    const killed = await Promise.all(ids.map((id) => daemon.guest.kill(id)));
+    strictEqual(killed.every((was) => was), true);
+    await eventually("their ends", async () => !(await daemon.guest.health()).busy);
+    for (const id of ids) strictEqual((await daemon.guest.poll(id)).signal, 15);
     await eventually("every leader to be reaped", () => childrenOf(daemon.pid).length === 0);
   },
 );
@@ -58,14 +58,14 @@ asRoot.test("descriptors, threads and memory are back after a load of commands, 
   const load = async (): Promise<void> => {
     const ids = await Promise.all(
       range(50).map(() =>
-        daemon.exec(`yes ${LINE} | head -c 500000; ${ECHO_LINES}`, { stdin: true })
+        daemon.exec(`yes ${LINE} | head -c 500000; ${ECHO_LINES}`, { stdin: "piped" })
       ),
     );
     const streams = await Promise.all(ids.map((id) => daemon.fetch(execPath(id, "stream"))));
     await Promise.all(ids.map((id) => daemon.stdin(id, "end\n", true)));
     await Promise.all(streams.map((stream) => stream.bytes()));
-    await Promise.all(ids.map((id) => daemon.ack(id)));
-    await eventually("the collection", async () => (await daemon.health()).execs === 0);
+    await Promise.all(ids.map((id) => daemon.guest.ack(id)));
+    await eventually("the collection", async () => (await daemon.guest.health()).execs === 0);
   };
   for (let warm = 0; warm < 2; warm++) await load();
   const before = {

@@ -50,7 +50,11 @@ withDaemon.together("what takes time and little of a processor", {
     await eventually("its end", async () => (await daemon.group(id)).child_exited);
     const took = performance.now() - began;
     ok(took > 2000, `it was held back: ${took} ms`);
-    await eventually("its outcome", async () => (await daemon.poll(id)).phase === "exited", 100);
+    await eventually(
+      "its outcome",
+      async () => (await daemon.guest.poll(id)).phase === "exited",
+      100,
+    );
     whole([await reading]);
   },
 });

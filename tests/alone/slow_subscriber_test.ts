@@ -37,7 +37,7 @@ async function attachStuck(daemon: Daemon, id: string, offset = 0): Promise<RawC
 withDaemon.together("a subscriber that takes nothing from the start", {
   async "holds the command up for eight seconds at most"({ daemon }): Promise<void> {
     const free = await unwatchedMs(daemon);
-    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: "piped" });
     using _stuck = await attachStuck(daemon, id);
     const before = performance.now();
     await daemon.stdin(id, "x", true);
@@ -46,7 +46,7 @@ withDaemon.together("a subscriber that takes nothing from the start", {
     ok(took < free + 8000, `${took} ms with a stuck reader, ${free} ms without one`);
   },
   async "is told of the gap, once, and gets the rest and the exit"({ daemon }): Promise<void> {
-    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: "piped" });
     using connection = await daemon.connect(daemon.request("GET", execPath(id, "stream")));
     const head = await connection.head();
     await daemon.stdin(id, "x", true);
@@ -59,7 +59,7 @@ withDaemon.together("a subscriber that takes nothing from the start", {
     deepStrictEqual(rest.gaps.length, 1);
   },
   async "takes nothing from one that reads"({ daemon }): Promise<void> {
-    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(16 * MIB)}`, { stdin: true });
+    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(16 * MIB)}`, { stdin: "piped" });
     using _stuck = await attachStuck(daemon, id);
     const rest = await daemon.follow(id, () => daemon.stdin(id, "x", true));
     strictEqual(rest.contiguous(), BigInt(16 * MIB));
@@ -69,7 +69,7 @@ withDaemon.together("a subscriber that takes nothing from the start", {
     { daemon },
   ): Promise<void> {
     const free = await unwatchedMs(daemon);
-    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+    const id = await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: "piped" });
     await daemon.stdin(id, "x", true);
     const before = performance.now();
     let over = false;
@@ -84,10 +84,10 @@ withDaemon.together("a subscriber that takes nothing from the start", {
     ok(took < 2 * free + 8000, `${took} ms with ${attached} attachments, ${free} ms without`);
   },
   async "does not keep a timeout from ending the writer"({ daemon }): Promise<void> {
-    const id = await daemon.exec("exec yes", { timeout_sec: 0.3 });
+    const id = await daemon.exec("exec yes", { timeout: 300 });
     using _stuck = await attachStuck(daemon, id);
     await ended(daemon, id);
-    strictEqual((await daemon.poll(id)).signal, 15);
+    strictEqual((await daemon.guest.poll(id)).signal, 15);
   },
 });
 
@@ -99,7 +99,7 @@ asRoot.test("the windows of many subscribers are bounded together and given back
   const script = `head -c1 >/dev/null; ${flood(size)}; exec cat`;
   const count = 16;
   const ids = await Promise.all(
-    Array.from({ length: count }, () => daemon.exec(script, { stdin: true })),
+    Array.from({ length: count }, () => daemon.exec(script, { stdin: "piped" })),
   );
   const before = await Footprint.of(daemon);
   const stopped = await Promise.all(ids.map(async (id) => {
@@ -120,5 +120,5 @@ asRoot.test("the windows of many subscribers are bounded together and given back
     await last.next();
   }
   await eventually("their windows to be given back", () => grown() < 48);
-  strictEqual((await daemon.health()).busy, true);
+  strictEqual((await daemon.guest.health()).busy, true);
 });

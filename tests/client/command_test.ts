@@ -54,10 +54,10 @@ withGuest.test("a result is acked once it was read, and kept where that is asked
   strictEqual((await guest.ack("kept")).stdout, "x\n");
   const unread = await guest.command("echo", { args: ["x"], id: "unread" }).spawn();
   ok((await unread.status).success);
-  strictEqual((await daemon.poll("unread")).phase, "exited");
+  strictEqual((await daemon.guest.poll("unread")).phase, "exited");
   strictEqual(text(await new Response(unread.stdout).bytes()), "x\n");
   strictEqual(text(await new Response(unread.stderr).bytes()), "");
-  await eventually("the ack", async () => (await daemon.poll("unread")).phase === "acked");
+  await eventually("the ack", async () => (await daemon.guest.poll("unread")).phase === "acked");
 });
 
 withGuest.test("what ends a command: a timeout, a kill, an abort, the end of its block", async ({ guest, daemon }) => {
@@ -75,7 +75,7 @@ withGuest.test("what ends a command: a timeout, a kill, an abort, the end of its
     await using child = await guest.command("sleep", { ...sleep, id: "scoped" }).spawn();
     strictEqual((await guest.poll(child.id)).phase, "running");
   }
-  strictEqual((await daemon.poll("scoped")).phase, "acked");
+  strictEqual((await daemon.guest.poll("scoped")).phase, "acked");
 });
 
 withGuest.test("who attaches and detaches leaves the command alone", async ({ guest }) => {
@@ -126,7 +126,7 @@ withGuest.test("a child that stopped reading is told from one that does not read
   await closed.stdout.getReader().read();
   const writer = closed.stdin.getWriter();
   await rejects(writer.write(new Uint8Array(10)), StdinClosed);
-  await daemon.kill(closed.id);
+  await daemon.guest.kill(closed.id);
 });
 
 Deno.test("a write that the child did not read in time says how much went", async () => {
@@ -142,7 +142,7 @@ Deno.test("a write that the child did not read in time says how much went", asyn
 withGuest.test("more output than is wanted kills the command", async ({ guest, daemon }) => {
   const endless = guest.command("yes", { id: "endless" });
   await rejects(endless.output({ maxBytes: 100_000 }), OutputTooLarge);
-  strictEqual((await daemon.poll("endless")).phase, "acked");
+  strictEqual((await daemon.guest.poll("endless")).phase, "acked");
 });
 
 withGuest.test("refusals are classes with status, slug and prose", async ({ guest, daemon }) => {

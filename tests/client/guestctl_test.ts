@@ -59,8 +59,8 @@ withDaemon.test("run gives output, exit code, environment, directory and stdin, 
   strictEqual(words.out, "-n|--|a b|");
   const killed = await said(daemon, ["run", "-t", "0.05", "--", "sleep", "600"]);
   strictEqual(killed.code, 143);
-  for (const { exec_id } of await daemon.procs()) {
-    strictEqual((await daemon.poll(exec_id)).phase, "acked");
+  for (const { exec_id } of await daemon.guest.procs()) {
+    strictEqual((await daemon.guest.poll(exec_id)).phase, "acked");
   }
 });
 
@@ -102,7 +102,7 @@ withDaemon.test("a reader that leaves ends the command, too", async ({ daemon })
   await reader.read();
   await reader.cancel();
   strictEqual((await within("its end", child.status)).code, 141);
-  strictEqual((await daemon.poll("endless")).phase, "acked");
+  strictEqual((await daemon.guest.poll("endless")).phase, "acked");
 });
 
 withDaemon.test("Ctrl-C ends the whole group, or leaves it where that is wanted", async ({ daemon }) => {

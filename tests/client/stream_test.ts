@@ -69,7 +69,7 @@ withGuest.test("the exit comes without the output where nobody wants that", asyn
   const command = guest.command("head", { ...options, stdout: "null", stderr: "null" });
   const { success, offset, stdout } = await command.output();
   deepStrictEqual([success, offset, stdout.length], [true, BigInt(12 * MIB), 0]);
-  await eventually("the ack", async () => (await daemon.health()).busy === false);
+  await eventually("the ack", async () => (await daemon.guest.health()).busy === false);
 });
 
 withGuest.test("a guest that stays away is an error, once the time for it is over", async ({ daemon, proxy }) => {
@@ -81,7 +81,7 @@ withGuest.test("a guest that stays away is an error, once the time for it is ove
     child.status,
     (error) => error instanceof Unreachable || error instanceof ConnectionLost,
   );
-  await daemon.kill(child.id);
+  await daemon.guest.kill(child.id);
 });
 
 Deno.test("an address where nobody listens is told of at once", async () => {

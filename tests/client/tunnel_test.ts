@@ -6,13 +6,13 @@ import {
   IdentityRefused,
   SocketTransport,
   type Transport,
-  type Tunnel,
   TunnelClosed,
 } from "../../src/client/mod.ts";
 import { within } from "../support/await_event.ts";
 import { digest, noise } from "../support/bytes.ts";
 import { closedPort } from "../support/closed_port.ts";
 import { Daemon } from "../support/daemon.ts";
+import { echoed } from "../support/tunnel_echo.ts";
 import { Guest as Listener } from "../support/tunnel_guest.ts";
 
 const MIB = 1024 * 1024;
@@ -46,22 +46,6 @@ async function house(transport: Transport): Promise<
   };
 }
 
-async function echoed(tunnel: Tunnel, bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array> {
-  const writer = tunnel.writable.getWriter();
-  const written = writer.write(bytes);
-  const back = new Uint8Array(bytes.length);
-  const reader = tunnel.readable.getReader();
-  for (let at = 0; at < back.length;) {
-    const { value = new Uint8Array() } = await within("the echo", reader.read());
-    back.set(value, at);
-    at += value.length;
-  }
-  await written;
-  writer.releaseLock();
-  reader.releaseLock();
-  return back;
-}
-
 for (const Kind of [FetchTransport, SocketTransport]) {
   Deno.test(`${Kind.name}: a tunnel brings every byte both ways, plain, and with both prologues`, async () => {
     await using given = await house(new Kind());
@@ -70,10 +54,7 @@ for (const Kind of [FetchTransport, SocketTransport]) {
     const bytes = noise(2 * MIB);
     for (const options of [{}, { identity }, { identity, prologue: "none" }] as const) {
       await using tunnel = await guest.connect(listener.port, options);
-      strictEqual(
-        await digest(await echoed(tunnel, bytes) as Uint8Array<ArrayBuffer>),
-        await digest(bytes),
-      );
+      strictEqual(await digest(await echoed(tunnel, bytes)), await digest(bytes));
     }
   });
 

@@ -5,8 +5,8 @@ import { withDaemon } from "../support/with_daemon.ts";
 withDaemon.test("an ack gives the outcome once, under phase acked, and lets go of it", async ({ daemon }) => {
   const id = await daemon.exec("echo out; echo err >&2; exit 3");
   const before = await daemon.outcome(id);
-  for (let times = 0; times < 3; times++) deepStrictEqual(await daemon.poll(id), before);
-  const acked = await daemon.ack(id);
+  for (let times = 0; times < 3; times++) deepStrictEqual(await daemon.guest.poll(id), before);
+  const acked = await daemon.guest.ack(id);
   deepStrictEqual(acked, {
     exec_id: id,
     phase: "acked",
@@ -18,7 +18,7 @@ withDaemon.test("an ack gives the outcome once, under phase acked, and lets go o
     writers_may_be_alive: false,
   });
   deepStrictEqual({ ...before, phase: "acked" }, acked);
-  deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
+  deepStrictEqual(await daemon.guest.poll(id), { exec_id: id, phase: "acked" });
 });
 
 withDaemon.test("of many acks at once exactly one gets the output", async ({ daemon }) => {

@@ -1,4 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { json } from "../support/answers.ts";
 import { BLOCK, EXIT_7_ON_TERM, IGNORE_TERM } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { gone, isLive } from "../support/proc.ts";
@@ -16,12 +17,13 @@ async function ready(daemon: Daemon, script: string): Promise<string> {
 withDaemon.test("a kill of a running exec answers killed once nobody is left, and it is exited", async ({ daemon }) => {
   const id = await ready(daemon, BLOCK);
   const { pids } = await daemon.group(id);
-  deepStrictEqual(await daemon.kill(id), { exec_id: id, killed: true });
+  const answer = await json(await daemon.post(execPath(id, "kill")));
+  deepStrictEqual(answer, { exec_id: id, killed: true });
   strictEqual(pids.some(isLive), false);
   const { phase, signal, exit_code } = await daemon.outcome(id);
   deepStrictEqual([phase, signal, exit_code], ["exited", 15, null]);
   const handling = await ready(daemon, EXIT_7_ON_TERM);
-  strictEqual((await daemon.kill(handling)).killed, true);
+  strictEqual(await daemon.guest.kill(handling), true);
   strictEqual((await daemon.outcome(handling)).exit_code, 7, "what it chose");
 });
 
@@ -30,9 +32,9 @@ withQuick.test("kills that overlap share one escalation: one SIGTERM, one grace,
     "trap 'echo term' TERM; echo ready; while :; do sleep infinity & wait; kill $!; done";
   const id = await ready(daemon, script);
   const before = performance.now();
-  const answers = await Promise.all(Array.from({ length: 10 }, () => daemon.kill(id)));
+  const answers = await Promise.all(Array.from({ length: 10 }, () => daemon.guest.kill(id)));
   const took = performance.now() - before;
-  strictEqual(answers.every(({ killed }) => killed), true);
+  strictEqual(answers.every((killed) => killed), true);
   ok(took < 1000, `${took} ms`);
   strictEqual((await daemon.outcome(id)).stdout, "ready\nterm\n");
 });

@@ -27,7 +27,7 @@ withDaemon.test("a poll takes no query and minds none", async ({ daemon }) => {
 withDaemon.test("a command that is over in an instant is exited in the first poll", async ({ daemon }) => {
   for (let times = 0; times < 20; times++) {
     const id = await daemon.exec(["echo", "quick"]);
-    const { phase, stdout } = await daemon.poll(id);
+    const { phase, stdout } = await daemon.guest.poll(id);
     deepStrictEqual([phase, stdout], ["exited", "quick\n"]);
   }
 });
@@ -38,5 +38,5 @@ withDaemon.test("a held poll whose client leaves costs nothing, and the next one
   const held = daemon.fetch(execPath(id), { signal: leaving.signal }).catch(() => "left");
   leaving.abort();
   strictEqual(await held, "left");
-  strictEqual((await daemon.poll(id)).phase, "running");
+  strictEqual((await daemon.guest.poll(id)).phase, "running");
 });

@@ -6,19 +6,19 @@ import { withDaemon } from "../support/with_daemon.ts";
 const MIB = 1024 * 1024;
 
 withDaemon.test("a write is answered with its size, and the child reads exactly its bytes", async ({ daemon }) => {
-  const id = await daemon.exec(["od", "-An", "-tx1"], { stdin: true });
+  const id = await daemon.exec(["od", "-An", "-tx1"], { stdin: "piped" });
   const bytes = Uint8Array.of(0, 10, 13, 255, 254, 128);
   deepStrictEqual(await daemon.stdin(id, bytes), { exec_id: id, written: 6, eof: false });
   deepStrictEqual(await daemon.stdin(id, "", true), { exec_id: id, written: 0, eof: true });
   strictEqual((await daemon.outcome(id)).stdout, " 00 0a 0d ff fe 80\n");
   const write = (): Promise<Response> => daemon.post(execPath(id, "stdin"), { data_b64: "YQ==" });
   await refused(await write(), 410, "stdin_closed");
-  await daemon.ack(id);
+  await daemon.guest.ack(id);
   await refused(await write(), 410, "stdin_closed");
 });
 
 withDaemon.test("a request with neither data nor signal writes nothing and closes nothing, one with both writes first", async ({ daemon }) => {
-  const id = await daemon.exec(["cat"], { stdin: true });
+  const id = await daemon.exec(["cat"], { stdin: "piped" });
   const path = execPath(id, "stdin");
   const nothings = [{}, { data_b64: null }, { signal: null }, { data_b64: "" }, { more: [7] }];
   for (const body of nothings) {
@@ -30,7 +30,7 @@ withDaemon.test("a request with neither data nor signal writes nothing and close
 });
 
 withDaemon.test("a malformed write is 400 and reaches nobody", async ({ daemon }) => {
-  const id = await daemon.exec(["cat"], { stdin: true });
+  const id = await daemon.exec(["cat"], { stdin: "piped" });
   const noBase64 = [
     "YQ",
     "YQ=",
@@ -74,7 +74,7 @@ withDaemon.test("a malformed write is 400 and reaches nobody", async ({ daemon }
 
 withDaemon.test("the checks come in the order 400, 404, 409, 413, 410", async ({ daemon }) => {
   const without = await daemon.exec("true");
-  const closed = await daemon.exec(["cat"], { stdin: true });
+  const closed = await daemon.exec(["cat"], { stdin: "piped" });
   await daemon.stdin(closed, "", true);
   const big = { data_b64: new Uint8Array(MIB + 1).toBase64() };
   const post = (id: string, body: unknown): Promise<Response> =>
@@ -94,7 +94,7 @@ Deno.test("a limit that was configured is the one in force, also above what a bo
   for (const limit of [10, 3 * MIB]) {
     const env = { GUESTD_MAX_STDIN_WRITE_BYTES: String(limit) };
     await using daemon = await Daemon.bootstrapped({ env });
-    const id = await daemon.exec(["wc", "-c"], { stdin: true });
+    const id = await daemon.exec(["wc", "-c"], { stdin: "piped" });
     const more = { data_b64: new Uint8Array(limit + 1).toBase64() };
     await refused(await daemon.post(execPath(id, "stdin"), more), 413, "stdin_write_too_large");
     strictEqual((await daemon.stdin(id, new Uint8Array(limit), true)).written, limit);
@@ -112,25 +112,25 @@ withDaemon.test("a body above 2 MiB is 413 stdin_write_too_large unread, declare
 
 withDaemon.test("a child that closed its stdin and lives on is 410 stdin_closed", async ({ daemon }) => {
   await using stream = await daemon.ready("exec 0</dev/null; echo ready; exec sleep infinity", {
-    stdin: true,
+    stdin: "piped",
   });
   for (let times = 0; times < 3; times++) {
     const write = await daemon.post(execPath(stream.id, "stdin"), { data_b64: "YQ==" });
     await refused(write, 410, "stdin_closed");
   }
-  strictEqual((await daemon.poll(stream.id)).phase, "running");
+  strictEqual((await daemon.guest.poll(stream.id)).phase, "running");
 });
 
 withDaemon.test("a child that closes its stdin while a write waits gets that write 410", async ({ daemon }) => {
   const script = "echo ready; read -r _ </dev/stdin; head -c 10 >/dev/null; exec 0</dev/null; " +
     "echo closed; exec sleep infinity";
-  const id = await daemon.exec(script, { stdin: true });
+  const id = await daemon.exec(script, { stdin: "piped" });
   const write = { data_b64: new Uint8Array(MIB).fill(10).toBase64() };
   await refused(await daemon.post(execPath(id, "stdin"), write), 410, "stdin_closed");
 });
 
 withDaemon.test("overlapping writes are never mixed", async ({ daemon }) => {
-  const id = await daemon.exec(["cat"], { stdin: true });
+  const id = await daemon.exec(["cat"], { stdin: "piped" });
   const size = 300_000;
   const letters = [..."abcdefgh"];
   await Promise.all(letters.map((letter) => daemon.stdin(id, letter.repeat(size))));

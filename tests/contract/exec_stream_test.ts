@@ -6,7 +6,7 @@ import { bodyText, header, RawConnection } from "../support/raw_http.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 withDaemon.test("a stream replays from its offset, then follows, and ends with exit", async ({ daemon }) => {
-  await using early = await daemon.ready(ECHO_LINES, { stdin: true });
+  await using early = await daemon.ready(ECHO_LINES, { stdin: "piped" });
   await using late = await daemon.stream(early.id, 3);
   strictEqual(await late.untilOutput("dy\n"), "dy\n");
   await daemon.stdin(early.id, "more\n");
@@ -42,7 +42,7 @@ withDaemon.test("the answer's headers are those of an event stream that nobody m
 
 withDaemon.test("stdout and stderr share one offset space, in the order of the writes", async ({ daemon }) => {
   const script = "while read -r line; do echo o$line; read -r line; echo e$line >&2; done";
-  const id = await daemon.exec(script, { stdin: true });
+  const id = await daemon.exec(script, { stdin: "piped" });
   await using stream = await daemon.stream(id);
   for (let line = 0; line < 10; line += 2) {
     await daemon.stdin(id, `${line}\n`);
@@ -68,7 +68,7 @@ withDaemon.test("an offset beyond the total of a finished exec gets its exit at 
 });
 
 withDaemon.test("an offset beyond the total of a running exec waits for that byte", async ({ daemon }) => {
-  await using witness = await daemon.ready(ECHO_LINES, { stdin: true });
+  await using witness = await daemon.ready(ECHO_LINES, { stdin: "piped" });
   await using ahead = await daemon.stream(witness.id, 9);
   await daemon.stdin(witness.id, "12\n34\n");
   await witness.untilOutput("34\n");
@@ -114,7 +114,7 @@ Deno.test("the exit tells of a signal, of output cut for the poll and of writers
 });
 
 withDaemon.test("frames are sent without delay: a byte is seen while the command waits for an answer", async ({ daemon }) => {
-  const id = await daemon.exec("while read -r _; do printf .; done", { stdin: true });
+  const id = await daemon.exec("while read -r _; do printf .; done", { stdin: "piped" });
   await using stream = await daemon.stream(id);
   const before = performance.now();
   for (let times = 0; times < 50; times++) {
@@ -125,7 +125,7 @@ withDaemon.test("frames are sent without delay: a byte is seen while the command
 });
 
 withDaemon.test("a stream is a chunked answer that another request may follow on its connection", async ({ daemon }) => {
-  const id = await daemon.exec("echo abc; read line", { stdin: true });
+  const id = await daemon.exec("echo abc; read line", { stdin: "piped" });
   using connection: RawConnection = await daemon.connect();
   await connection.send(daemon.request("GET", execPath(id, "stream")));
   const head = await connection.head();
@@ -151,7 +151,7 @@ withDaemon.test("a stream is a chunked answer that another request may follow on
 withDaemon.test("a command that is quiet at first does not keep its stream's answer back", async ({ daemon }) => {
   const before = performance.now();
   for (let times = 0; times < 10; times++) {
-    const id = await daemon.exec("read line", { stdin: true });
+    const id = await daemon.exec("read line", { stdin: "piped" });
     const response = await daemon.fetch(execPath(id, "stream"));
     await response.body?.cancel();
   }

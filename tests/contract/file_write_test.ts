@@ -117,7 +117,7 @@ Deno.test("the order of refusals is 400, 413, 507", async () => {
   const line = await plain(await putFile(daemon, path, new Uint8Array(500)), 507);
   match(line, /[0-9]+ bytes are available and 4503599627370496 are kept in reserve/);
   deepStrictEqual(names(scratch.path), []);
-  strictEqual((await daemon.health()).disk?.under_pressure, true);
+  strictEqual((await daemon.guest.health()).disk?.under_pressure, true);
 });
 
 withDaemon.test("a target that is no regular file is 500 and stays what it is", async ({ daemon, scratch }) => {

@@ -22,7 +22,7 @@ withStarted.test("health has all nine fields and is 200 before and after bootstr
 });
 
 withStarted.test("a fresh daemon is idle, whole and has seen no hook; its disk has what an unprivileged writer has", async ({ daemon }) => {
-  const { disk, version, ...rest } = await daemon.health();
+  const { disk, version, ...rest } = await daemon.guest.health();
   deepStrictEqual(rest, {
     bootstrapped: false,
     identity_degraded: false,
@@ -37,7 +37,7 @@ withStarted.test("a fresh daemon is idle, whole and has seen no hook; its disk h
   // What is reserved for root is not available. Others write to the disk: the figure is looked for between two of stat's.
   await eventually("the figure of statfs", async () => {
     const before = leftForOthers();
-    const seen = Number((await daemon.health()).disk?.available_bytes);
+    const seen = Number((await daemon.guest.health()).disk?.available_bytes);
     const after = leftForOthers();
     return Math.min(before, after) <= seen && seen <= Math.max(before, after);
   });
@@ -46,7 +46,7 @@ withStarted.test("a fresh daemon is idle, whole and has seen no hook; its disk h
 Deno.test("disk gives what an unprivileged writer has and presses below the reserve", async () => {
   const measured = async (reserve: string): Promise<[bigint, bigint, boolean]> => {
     await using daemon = await Daemon.start({ env: { GUESTD_DISK_RESERVE_BYTES: reserve } });
-    const { disk } = await daemon.health();
+    const { disk } = await daemon.guest.health();
     ok(disk !== null);
     return [BigInt(disk.available_bytes), BigInt(disk.reserve_bytes), disk.under_pressure];
   };
@@ -66,7 +66,7 @@ function leftForOthers(): number {
 
 withDaemon.test("busy is true exactly while an exec has not published its result", async ({ daemon }) => {
   const state = async (): Promise<[boolean, number]> => {
-    const { busy, execs } = await daemon.health();
+    const { busy, execs } = await daemon.guest.health();
     return [busy, execs];
   };
   deepStrictEqual(await state(), [false, 0]);
@@ -74,11 +74,11 @@ withDaemon.test("busy is true exactly while an exec has not published its result
   const second = await daemon.exec("true");
   await daemon.outcome(second);
   deepStrictEqual(await state(), [true, 2]);
-  await daemon.kill(first);
+  await daemon.guest.kill(first);
   await daemon.follow(first);
   deepStrictEqual(await state(), [false, 2]);
-  await daemon.ack(first);
-  await daemon.ack(second);
+  await daemon.guest.ack(first);
+  await daemon.guest.ack(second);
   deepStrictEqual(await state(), [false, 2]);
 });
 
@@ -87,7 +87,7 @@ withStarted.test("hooks are reported oldest first, refused and forged ones too, 
   for (const hook of order) await daemon.hook(hook, "no json");
   strictEqual((await daemon.fetch(`${HOOK_PREFIX}/ready`)).status, 405);
   strictEqual((await daemon.hook("restart")).status, 404);
-  const { hooks, hooks_dropped } = await daemon.health();
+  const { hooks, hooks_dropped } = await daemon.guest.health();
   deepStrictEqual(hooks.map(({ hook }) => hook), order);
   strictEqual(hooks_dropped, 0);
   const times = hooks.map(({ fired_at }) => Number(fired_at));
@@ -98,7 +98,7 @@ withStarted.test("the hook log keeps the first 64 and counts the rest, so none c
   await daemon.bootstrap();
   for (let forged = 0; forged < 100; forged++) await daemon.hook("ready");
   await daemon.hook("suspend");
-  const { hooks, hooks_dropped } = await daemon.health();
+  const { hooks, hooks_dropped } = await daemon.guest.health();
   deepStrictEqual(hooks.map(({ hook }) => hook), ["run", ...Array(63).fill("ready")]);
   strictEqual(hooks_dropped, 38);
 });

@@ -17,12 +17,12 @@ withStarted.test("a resume without a token is logged as a warning, one with a to
 });
 
 withDaemon.test("token, execs and backgrounded processes survive a suspend and a resume", async ({ daemon }) => {
-  const running = await daemon.exec(BLOCK, { timeout_sec: 3600 });
+  const running = await daemon.exec(BLOCK, { timeout: 3_600_000 });
   const ended = await daemon.exec("echo kept");
   await daemon.outcome(ended);
   await daemon.hook("suspend");
   await daemon.hook("resume");
-  strictEqual((await daemon.poll(running)).phase, "running");
-  strictEqual((await daemon.poll(ended)).stdout, "kept\n");
+  strictEqual((await daemon.guest.poll(running)).phase, "running");
+  strictEqual((await daemon.guest.poll(ended)).stdout, "kept\n");
   strictEqual((await daemon.group(running)).pids.length, 1);
 });

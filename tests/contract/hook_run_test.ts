@@ -66,7 +66,7 @@ withStarted.test("a bad run hook is 400 with one line that names key or shape an
     match(line, names, what);
     doesNotMatch(line, /s3cret|12345678|BwcHBwc/, what);
   }
-  const health = await daemon.health();
+  const health = await daemon.guest.health();
   strictEqual(health.bootstrapped, false);
   strictEqual(health.hooks.length, REFUSED.length);
   await daemon.logWritten();
@@ -82,7 +82,7 @@ withStarted.test("the first valid run hook installs its token, and nothing of it
     more: 1,
   });
   strictEqual(await text(await daemon.hook("run", hook)), "");
-  strictEqual((await daemon.health()).bootstrapped, true);
+  strictEqual((await daemon.guest.health()).bootstrapped, true);
   strictEqual((await daemon.fetch("/v1/procs", bearer(SECRET))).status, 200);
   daemon.token = SECRET;
   const id = await daemon.exec("echo $API_KEY; env");
@@ -95,8 +95,8 @@ withStarted.test("the first valid run hook installs its token, and nothing of it
 });
 
 withStarted.test("after the install the same token is 200, another 409 and a malformed hook 400, and none changes anything", async ({ daemon }) => {
-  await daemon.bootstrap("token", { WHO: "first" });
-  await daemon.bootstrap("token", { WHO: "second", MORE: "x" });
+  await daemon.bootstrap("token", { env: { WHO: "first" } });
+  await daemon.bootstrap("token", { env: { WHO: "second", MORE: "x" } });
   strictEqual((await daemon.outcome(await daemon.exec("echo $WHO$MORE"))).stdout, "first\n");
   const hook = payload({ agent_token: SECRET, env: { WHO: "second" } });
   doesNotMatch(await plain(await daemon.hook("run", hook), 409), /s3cret/);
@@ -131,15 +131,17 @@ Deno.test("a token of any characters works, as the UTF-8 bytes of its string", a
 
 withStarted.test("a base environment's odd names are dropped with a warning that names them", async ({ daemon }) => {
   await daemon.bootstrap("t", {
-    "": "a",
-    "A=B": "v4lue",
-    "N\0": "v4lue",
-    GOOD: "good=",
-    EMPTY: "",
-    ["__proto__"]: "p",
-    BAD: "x\0y",
-    "\ud800": "v4lue",
-    WORSE: "v4lue\udfff",
+    env: {
+      "": "a",
+      "A=B": "v4lue",
+      "N\0": "v4lue",
+      GOOD: "good=",
+      EMPTY: "",
+      ["__proto__"]: "p",
+      BAD: "x\0y",
+      "\ud800": "v4lue",
+      WORSE: "v4lue\udfff",
+    },
   });
   const { stdout } = await daemon.outcome(await daemon.exec("env"));
   for (const line of [/^GOOD=good=$/m, /^EMPTY=$/m, /^__proto__=p$/m]) match(stdout, line);
@@ -157,7 +159,7 @@ withStarted.test("a refused run hook and one whose body never comes are recorded
     request("POST", `${HOOK_PREFIX}/run`, [["Content-Length", "100"]]),
   );
   const hooks = await eventually("the second hook", async () => {
-    const seen = (await daemon.health()).hooks;
+    const seen = (await daemon.guest.health()).hooks;
     return seen.length === 2 && seen;
   });
   deepStrictEqual(hooks.map(({ hook }) => hook), ["run", "run"]);

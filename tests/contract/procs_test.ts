@@ -6,7 +6,7 @@ import { withDaemon } from "../support/with_daemon.ts";
 
 withDaemon.test("an entry has id, group, start, marker, reap and the live pids of its group", async ({ daemon }) => {
   const before = Math.floor(Date.now() / 1000);
-  const id = await daemon.exec(BLOCK, { reap_group_on_exit: true });
+  const id = await daemon.exec(BLOCK, { reap: true });
   const after = Math.floor(Date.now() / 1000);
   const { pgid, started_at, pids, ...rest } = await daemon.group(id);
   deepStrictEqual(rest, { exec_id: id, child_exited: false, reap: true });
@@ -15,18 +15,18 @@ withDaemon.test("an entry has id, group, start, marker, reap and the live pids o
   const stat = processStat(pgid ?? 0);
   deepStrictEqual([stat?.pgid, stat?.session, stat?.ppid], [pgid, pgid, daemon.pid]);
   const first = await daemon.group(id);
-  await Promise.all(Array.from({ length: 100 }, () => daemon.procs()));
+  await Promise.all(Array.from({ length: 100 }, () => daemon.guest.procs()));
   deepStrictEqual(await daemon.group(id), first, "looking changes nothing");
 });
 
 withDaemon.test("execs are listed in registry order, in every phase", async ({ daemon }) => {
   const ids = ["z", "a", "10", "9", "__proto__", "ä"];
-  for (const exec_id of ids) await daemon.exec("true", { exec_id });
+  for (const exec_id of ids) await daemon.exec("true", { id: exec_id });
   for (const id of ids) await daemon.outcome(id);
-  await daemon.ack("a");
-  await daemon.ack("9");
+  await daemon.guest.ack("a");
+  await daemon.guest.ack("9");
   const running = await daemon.exec(BLOCK);
-  const procs = await daemon.procs();
+  const procs = await daemon.guest.procs();
   deepStrictEqual(procs.map(({ exec_id }) => exec_id), [...ids, running]);
   deepStrictEqual(procs.map(({ child_exited }) => child_exited), [...Array(6).fill(true), false]);
   deepStrictEqual(procs.map(({ reap }) => reap), Array(7).fill(false));
@@ -39,7 +39,7 @@ withDaemon.test("what a leader left behind is listed as soon as its exit is", as
     let group = await daemon.group(id);
     while (!group.child_exited) group = await daemon.group(id);
     strictEqual(group.pids.length, 1, `at ${times}`);
-    await daemon.kill(id);
+    await daemon.guest.kill(id);
   }
 });
 
@@ -49,7 +49,7 @@ withDaemon.test("an exec that finished with nothing left behind lists no pids, t
   const group = await daemon.group(id);
   deepStrictEqual([group.child_exited, group.pids], [true, []]);
   strictEqual(typeof group.pgid, "number");
-  await daemon.ack(id);
+  await daemon.guest.ack(id);
   deepStrictEqual(await daemon.group(id), group);
 });
 
@@ -58,14 +58,14 @@ withDaemon.test("a command that finished while something it backgrounded did not
   const { stdout } = await daemon.outcome(id);
   const group = await daemon.group(id);
   deepStrictEqual([group.child_exited, group.pids], [true, [Number(stdout)]]);
-  await daemon.ack(id);
+  await daemon.guest.ack(id);
   deepStrictEqual((await daemon.group(id)).pids, [Number(stdout)]);
 });
 
 withDaemon.test("zombies of a group are not live and not listed", async ({ daemon }) => {
   // The shell becomes a sleep, which never waits for the child that the shell left it.
   const script = "exec 3<&0; head -c1 <&3 >/dev/null & echo $!; exec sleep infinity";
-  const id = await daemon.exec(script, { stdin: true });
+  const id = await daemon.exec(script, { stdin: "piped" });
   await using stream = await daemon.stream(id);
   const zombie = Number(await stream.untilOutput("\n"));
   const leader = (await daemon.group(id)).pgid ?? 0;

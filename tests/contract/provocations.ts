@@ -72,7 +72,7 @@ export const PROVOCATIONS: Readonly<Record<string, Provocation>> = {
     daemon.post(execPath(await daemon.exec(BLOCK), "ack")),
   "POST /v1/exec/{id}/ack 409 already_acked": async (daemon) => {
     const id = await over(daemon);
-    await daemon.ack(id);
+    await daemon.guest.ack(id);
     return await daemon.post(execPath(id, "ack"));
   },
   "POST /v1/exec/{id}/kill 200": async (daemon) =>
@@ -121,7 +121,7 @@ async function over(daemon: Daemon): Promise<string> {
 }
 
 function reading(daemon: Daemon, command: readonly string[]): Promise<string> {
-  return daemon.exec(command, { stdin: true });
+  return daemon.exec(command, { stdin: "piped" });
 }
 
 function stdin(daemon: Daemon, id: string, bytes = 1): Promise<Response> {

@@ -29,7 +29,7 @@ withStarted.test("the document has exactly its thirteen keys and twelve limits, 
   strictEqual(document.$schema, "https://json-schema.org/draft/2020-12/schema");
   strictEqual(document.protocol_version, "1");
   match(document.daemon_version, /^[0-9]+\.[0-9]+\.[0-9]+$/);
-  strictEqual(document.daemon_version, (await daemon.health()).version);
+  strictEqual(document.daemon_version, (await daemon.guest.health()).version);
   strictEqual(document.version_header, "service-version");
   strictEqual(response.headers.get(document.version_header), document.daemon_version);
   strictEqual(document.hook_prefix, "/platform/runtime/v1");

@@ -22,12 +22,12 @@ export function simpleHookTests(hook: Exclude<HookName, "run" | "terminate">): v
     const before = Math.floor(Date.now() / 1000);
     await daemon.hook(hook);
     const after = Math.floor(Date.now() / 1000);
-    const { hooks } = await daemon.health();
+    const { hooks } = await daemon.guest.health();
     deepStrictEqual(hooks.map((entry) => entry.hook), [hook]);
     const firedAt = Number(hooks[0]?.fired_at);
     ok(before <= firedAt && firedAt <= after, `${before} ${firedAt} ${after}`);
     for (const body of BODIES) strictEqual(await text(await daemon.hook(hook, body)), "");
-    strictEqual((await daemon.health()).hooks.length, 1 + BODIES.length);
+    strictEqual((await daemon.guest.health()).hooks.length, 1 + BODIES.length);
     const ask = async (authorization: string): Promise<void> => {
       const path = `${HOOK_PREFIX}/${hook}`;
       const response = await daemon.post(path, undefined, { headers: { authorization } });
@@ -38,7 +38,7 @@ export function simpleHookTests(hook: Exclude<HookName, "run" | "terminate">): v
     for (const authorization of ["", "Bearer nobody", `Bearer ${daemon.token}`]) {
       await ask(authorization);
     }
-    const { length } = (await daemon.health()).hooks;
+    const { length } = (await daemon.guest.health()).hooks;
     {
       using connection = await daemon.connect();
       const headers = [["Content-Length", "100"]] as const;
@@ -47,6 +47,10 @@ export function simpleHookTests(hook: Exclude<HookName, "run" | "terminate">): v
       strictEqual(head.status, 200);
       strictEqual(header(head, "service-version"), daemon.document.daemon_version);
     }
-    strictEqual((await daemon.health()).hooks.length, length + 1, "also when its client vanishes");
+    strictEqual(
+      (await daemon.guest.health()).hooks.length,
+      length + 1,
+      "also when its client vanishes",
+    );
   });
 }

@@ -33,7 +33,7 @@ Deno.test("a tunnel is answered with 101, the accept key and the version", async
   strictEqual(headers.get("upgrade"), "websocket");
   strictEqual(headers.get("connection"), "Upgrade");
   strictEqual(headers.get("sec-websocket-accept"), SAMPLE_ACCEPT);
-  strictEqual(headers.get("x-guest-version"), (await daemon.health()).version);
+  strictEqual(headers.get("x-guest-version"), (await daemon.guest.health()).version);
 });
 
 withDaemon.test("a port or an identity that is not one is refused before the upgrade", async ({ daemon }) => {

@@ -184,17 +184,17 @@ export class Campaign implements AsyncDisposable {
   /** What a part that was broken off has left running, ended as a client would. */
   async #endWhatRuns(): Promise<void> {
     const daemon = await this.#running();
-    for (const { exec_id } of await daemon.procs()) {
-      if ((await daemon.poll(exec_id)).phase === "acked") continue;
-      await daemon.kill(exec_id);
+    for (const { exec_id } of await daemon.guest.procs()) {
+      if ((await daemon.guest.poll(exec_id)).phase === "acked") continue;
+      await daemon.guest.kill(exec_id);
       await daemon.outcome(exec_id);
-      await daemon.ack(exec_id);
+      await daemon.guest.ack(exec_id);
     }
   }
 
   /** Throws unless the daemon is healthy, and soon has what it had and nothing else. */
   async #settled(): Promise<void> {
-    const { bootstrapped, busy } = await (await this.#running()).health();
+    const { bootstrapped, busy } = await (await this.#running()).guest.health();
     deepStrictEqual({ bootstrapped, busy }, { bootstrapped: true, busy: false });
     const same = (): boolean => this.#belongings().join() === this.#had.join();
     await eventually("nothing left behind", same, SETTLE_MS).catch(() => {

@@ -5,7 +5,8 @@
 
 import { deepStrictEqual } from "node:assert/strict";
 import type { PollResponse } from "../../src/contract/exec.ts";
-import { text, UnexpectedStatus } from "../support/answers.ts";
+import { Refused, StdinClosed } from "../../src/client/errors.ts";
+import { text } from "../support/answers.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { type Daemon, execPath } from "../support/daemon.ts";
 import { getFile, getTar, putFile, putTar } from "../support/files_client.ts";
@@ -30,7 +31,7 @@ class Told extends Error {}
 
 export function isHonest(error: unknown): boolean {
   return error instanceof Told || error instanceof UnexpectedFailure ||
-    (error instanceof UnexpectedStatus && error.status >= 500);
+    (error instanceof Refused && error.status >= 500);
 }
 
 /** Throws unless a command ended by itself in one of these ways: a code, or a signal as a negative number. */
@@ -85,22 +86,22 @@ export const PARTS = {
 
   /** As somebody else and elsewhere: a child has all to do then that it can have to. */
   async command({ daemon }: Given): Promise<void> {
-    const options = { user: 65534, group: 65534, cwd: "/" };
+    const options = { uid: 65534, gid: 65534, cwd: "/" };
     const id = await daemon.exec("printf out; printf err >&2; exit 7", options);
     const stream = await daemon.follow(id);
     ended(stream.exit, 7);
     deepStrictEqual([stream.text("stdout"), stream.text("stderr")], ["out", "err"]);
-    const ack = await daemon.ack(id);
+    const ack = await daemon.guest.ack(id);
     ended(ack, 7);
     deepStrictEqual([ack.stdout, ack.stderr], ["out", "err"]);
   },
 
   async stdin({ daemon }: Given): Promise<void> {
-    const id = await daemon.exec(["/bin/cat"], { stdin: true });
+    const id = await daemon.exec(["/bin/cat"], { stdin: "piped" });
     const bytes = "x".repeat(100_000);
     await daemon.stdin(id, bytes, true).catch((error) => {
       // A child whose output cannot be read has ended.
-      if (!(error instanceof UnexpectedStatus && error.status === 410)) throw error;
+      if (!(error instanceof StdinClosed)) throw error;
     });
     const outcome = await daemon.outcome(id);
     ended(outcome, 0);
@@ -110,7 +111,7 @@ export const PARTS = {
   async kill({ daemon }: Given): Promise<void> {
     const id = await daemon.exec("sleep 600 & sleep 600");
     await eventually("the group", async () => (await daemon.group(id)).pids.length === 3);
-    deepStrictEqual((await daemon.kill(id)).killed, true);
+    deepStrictEqual(await daemon.guest.kill(id), true);
     // Where no SIGTERM could be sent there is still SIGKILL.
     ended(await daemon.outcome(id), -15, -9);
     deepStrictEqual((await daemon.group(id)).pids, []);
@@ -120,8 +121,8 @@ export const PARTS = {
     const id = await daemon.exec(["/bin/sleep", "600"]);
     const { pids, pgid } = await daemon.group(id);
     deepStrictEqual(pids, [pgid]);
-    deepStrictEqual((await daemon.health()).busy, true);
-    await daemon.kill(id);
+    deepStrictEqual((await daemon.guest.health()).busy, true);
+    await daemon.guest.kill(id);
     ended(await daemon.outcome(id), -15, -9);
   },
 
@@ -131,8 +132,8 @@ export const PARTS = {
     // From an offset that is never reached, for the end alone.
     await using stream = await daemon.stream(id, 2n ** 40n);
     await stream.rest();
-    const [first] = await Promise.allSettled([daemon.poll(id)]);
-    const outcome = first.status === "fulfilled" ? first.value : await daemon.poll(id);
+    const [first] = await Promise.allSettled([daemon.guest.poll(id)]);
+    const outcome = first.status === "fulfilled" ? first.value : await daemon.guest.poll(id);
     ended(outcome as Required<PollResponse>, 0);
     if (outcome.stdout?.length !== size || !/^a*$/.test(outcome.stdout)) throw new Error("not all");
     if (first.status === "rejected") throw new Told("a poll was broken off, the next was whole");

@@ -49,7 +49,7 @@ async function readSlowly(
 /** Runs a command to its end, at which nobody looks. */
 async function run(daemon: Daemon, script: string): Promise<string> {
   const id = await daemon.exec(script);
-  await eventually("its end", async () => !(await daemon.health()).busy);
+  await eventually("its end", async () => !(await daemon.guest.health()).busy);
   return id;
 }
 
@@ -97,7 +97,7 @@ withDaemonAsRoot.test("a live stream of 64 MiB costs a slow reader's window of 8
   // What the command itself costs is its captured output; it stays.
   await run(daemon, worst(32 * MIB));
   const script = `head -c1 >/dev/null; ${worst(32 * MIB)}`;
-  const id = await daemon.exec(script, { stdin: true });
+  const id = await daemon.exec(script, { stdin: "piped" });
   forgetPeak(daemon.pid);
   const base = daemon.rss();
   const go = (): Promise<unknown> => daemon.stdin(id, "x", true);

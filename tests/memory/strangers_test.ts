@@ -39,7 +39,7 @@ Deno.test("of too many the idle strangers go, and nobody who has the token or wa
   await using daemon = await Daemon.bootstrapped(few);
   using kept = await daemon.connect();
   await kept.ask("GET", "/v1/procs", [daemon.authorization]);
-  const id = await daemon.exec("read line; echo $line", { stdin: true });
+  const id = await daemon.exec("read line; echo $line", { stdin: "piped" });
   const stream = daemon.stream(id);
   using strangers = new Strangers();
   for (let round = 0; round < 5; round++) {

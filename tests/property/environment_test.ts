@@ -85,7 +85,7 @@ Deno.test("a child finds the layers in its environment, byte for byte", async ()
   await using daemon = await Daemon.start({
     env: { GUESTD_INHERIT_ENV: "A,B,PATH", A: "daemon", B: "daemon", C: "daemon" },
   });
-  await daemon.bootstrap("token", { B: "base", D: "base", HOME: "/base" });
+  await daemon.bootstrap("token", { env: { B: "base", D: "base", HOME: "/base" } });
   const under = { A: "daemon", B: "base", D: "base", HOME: "/base" };
   await fc.assert(
     fc.asyncProperty(layer, async (request) => {
@@ -103,7 +103,7 @@ Deno.test("a child finds the layers in its environment, byte for byte", async ()
       }
       const wanted = new Map([...Object.entries(under), ...request]);
       deepStrictEqual([...got].sort(), [...wanted].sort());
-      await daemon.ack(id);
+      await daemon.guest.ack(id);
     }),
     runs(60),
   );

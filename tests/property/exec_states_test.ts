@@ -114,7 +114,7 @@ class Life {
   /** Ends everything, and looks at what the streams said. */
   async end(): Promise<void> {
     const busy = this.#models.some(({ phase }) => phase === "running");
-    strictEqual((await this.#daemon.health()).busy, busy);
+    strictEqual((await this.#daemon.guest.health()).busy, busy);
     for (const [index, model] of this.#models.entries()) {
       const id = `${this.#name}/${index}`;
       if (model.phase === "running") await this.#kill(model, id);
@@ -136,7 +136,7 @@ class Life {
   /** Leaves nothing running for the next life, however this one went. */
   async abandon(): Promise<void> {
     for (const [index, { phase }] of this.#models.entries()) {
-      if (phase === "running") await this.#daemon.kill(`${this.#name}/${index}`);
+      if (phase === "running") await this.#daemon.guest.kill(`${this.#name}/${index}`);
     }
   }
 

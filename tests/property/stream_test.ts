@@ -95,7 +95,7 @@ Deno.test("readers that come, stall and leave at any time see one stream, and ga
       chunks,
       fc.array(reader, { maxLength: 5, size: "max" }),
       async (chunks, readers) => {
-        const id = await daemon.exec(scriptOf(chunks), { stdin: true });
+        const id = await daemon.exec(scriptOf(chunks), { stdin: "piped" });
         const total = chunks.reduce((sum, { size }) => sum + size, 0);
         const whole = (await daemon.stream(id)).rest();
         whole.catch(() => {});
@@ -135,7 +135,7 @@ Deno.test("readers that come, stall and leave at any time see one stream, and ga
           await using late = await daemon.stream(id);
           checkEvents((await late.rest()).events, 0, total, bytes);
         } finally {
-          await daemon.kill(id);
+          await daemon.guest.kill(id);
         }
       },
     ),
@@ -174,7 +174,7 @@ withDaemon.test("any bytes come through stdin and the stream as they are, and th
       bytesArbitrary,
       fc.array(fc.nat({ max: 18_000 }), { maxLength: 4 }),
       async (bytes, cuts) => {
-        const id = await daemon.exec(["cat"], { stdin: true });
+        const id = await daemon.exec(["cat"], { stdin: "piped" });
         const following = daemon.follow(id);
         following.catch(() => {});
         let at = 0;
@@ -185,8 +185,8 @@ withDaemon.test("any bytes come through stdin and the stream as they are, and th
         }
         await daemon.stdin(id, "", true);
         deepStrictEqual((await following).bytes("stdout"), bytes);
-        strictEqual((await daemon.poll(id)).stdout, decoder.decode(bytes));
-        strictEqual((await daemon.ack(id)).stdout, decoder.decode(bytes));
+        strictEqual((await daemon.guest.poll(id)).stdout, decoder.decode(bytes));
+        strictEqual((await daemon.guest.ack(id)).stdout, decoder.decode(bytes));
       },
     ),
     runs(50),

@@ -15,7 +15,7 @@ withShort.test("a backgrounded process that holds the pipes delays the outcome b
   const took = performance.now() - before;
   ok(took >= 290 && took < 4000, `${took} ms`);
   deepStrictEqual([rest.text(), rest.exit.writers_may_be_alive], ["ready\n", true]);
-  const { phase, writers_may_be_alive, exit_code } = await daemon.poll(id);
+  const { phase, writers_may_be_alive, exit_code } = await daemon.guest.poll(id);
   deepStrictEqual([phase, writers_may_be_alive, exit_code], ["exited", true, 0]);
 });
 
@@ -27,10 +27,10 @@ Deno.test("while the linger runs the leader has exited, the phase is running and
     return seen.child_exited && seen;
   });
   strictEqual(group.pids.length, 1);
-  strictEqual((await daemon.poll(id)).phase, "running");
-  strictEqual((await daemon.health()).busy, true);
+  strictEqual((await daemon.guest.poll(id)).phase, "running");
+  strictEqual((await daemon.guest.health()).busy, true);
   strictEqual((await daemon.post(`/v1/exec/${id}/ack`)).status, 409);
-  await daemon.kill(id);
+  await daemon.guest.kill(id);
   const { writers_may_be_alive } = await daemon.outcome(id);
   strictEqual(writers_may_be_alive, false, "the pipes closed before the deadline");
 });
@@ -38,24 +38,24 @@ Deno.test("while the linger runs the leader has exited, the phase is running and
 Deno.test("what is written within the linger belongs to the output", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "60" } });
   const script = "exec 3<&0; (head -c1 <&3 >/dev/null; echo late) & echo early";
-  const id = await daemon.exec(script, { stdin: true });
+  const id = await daemon.exec(script, { stdin: "piped" });
   await using stream = await daemon.stream(id);
   await stream.untilOutput("early\n");
   await eventually("the leader's exit", async () => (await daemon.group(id)).child_exited);
   await daemon.stdin(id, "x");
   strictEqual((await stream.rest()).text(), "late\n");
-  const { stdout, writers_may_be_alive } = await daemon.poll(id);
+  const { stdout, writers_may_be_alive } = await daemon.guest.poll(id);
   deepStrictEqual([stdout, writers_may_be_alive], ["early\nlate\n", false]);
 });
 
 Deno.test("what is written after the outcome was published changes nothing of it", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "0" } });
   const script = "exec 3<&0; (head -c1 <&3 >/dev/null; echo late) & echo early";
-  const id = await daemon.exec(script, { stdin: true });
+  const id = await daemon.exec(script, { stdin: "piped" });
   const before = await daemon.outcome(id);
   await daemon.stdin(id, "x");
   await eventually("the late writer's end", async () => (await daemon.group(id)).pids.length === 0);
-  deepStrictEqual(await daemon.poll(id), before);
+  deepStrictEqual(await daemon.guest.poll(id), before);
   const rest = await daemon.follow(id);
   deepStrictEqual([rest.text(), rest.contiguous()], ["early\n", 6n]);
 });
@@ -66,32 +66,32 @@ Deno.test("the linger starts at the leader's exit also when it was killed, timed
   });
   const script = "(trap '' TERM; echo ready; exec sleep infinity) & exec sleep infinity";
   await using stream = await daemon.ready(script);
-  const killing = daemon.kill(stream.id);
+  const killing = daemon.guest.kill(stream.id);
   deepStrictEqual((await stream.rest()).exit.writers_may_be_alive, true);
-  const timed = await daemon.exec(script, { timeout_sec: 0.3 });
+  const timed = await daemon.exec(script, { timeout: 300 });
   deepStrictEqual((await daemon.follow(timed)).exit.writers_may_be_alive, true);
   await using third = await daemon.ready(
     "(trap '' TERM; echo ready; exec sleep infinity) & head -c1 >/dev/null",
-    { reap_group_on_exit: true, stdin: true },
+    { reap: true, stdin: "piped" },
   );
   await daemon.stdin(third.id, "x");
   deepStrictEqual((await third.rest()).exit.writers_may_be_alive, true);
   for (const id of [stream.id, timed, third.id]) {
     for (const pid of (await daemon.group(id)).pids) Deno.kill(pid, "SIGKILL");
   }
-  strictEqual((await killing).killed, true);
+  strictEqual(await killing, true);
 });
 
 withShort.test("a daemonized grandchild in a session of its own is none of the group's, and outlives a kill of its command", async ({ daemon }) => {
   const id = await daemon.exec("setsid sleep infinity >/dev/null 2>&1 & echo $!; cat", {
-    stdin: true,
+    stdin: "piped",
   });
   await using stream = await daemon.stream(id);
   const pid = Number(await stream.untilOutput("\n"));
   await eventually("its own session", () => processStat(pid)?.session === pid);
   const { pgid, pids } = await daemon.group(id);
   deepStrictEqual([pids.includes(pgid ?? 0), pids.includes(pid)], [true, false]);
-  strictEqual((await daemon.kill(id)).killed, true);
+  strictEqual(await daemon.guest.kill(id), true);
   strictEqual(isLive(pid), true);
   Deno.kill(pid, "SIGKILL");
 });

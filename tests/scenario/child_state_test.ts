@@ -26,11 +26,11 @@ Deno.test("a child has them also where the daemon itself was started with signal
 
 withDaemon.test("a child has the descriptors 0, 1 and 2 and no other, however many the daemon has", async ({ daemon }) => {
   const others = await Promise.all(
-    Array.from({ length: 10 }, () => daemon.exec(["cat"], { stdin: true })),
+    Array.from({ length: 10 }, () => daemon.exec(["cat"], { stdin: "piped" })),
   );
   const streams = await Promise.all(others.map((id) => daemon.stream(id)));
-  for (const options of [{}, { stdin: true }]) {
-    const id = await daemon.exec("ls /proc/$$/fd", options);
+  for (const stdin of ["null", "piped"] as const) {
+    const id = await daemon.exec("ls /proc/$$/fd", { stdin });
     strictEqual((await daemon.outcome(id)).stdout, "0\n1\n2\n");
   }
   for (const stream of streams) await stream[Symbol.asyncDispose]();
@@ -49,7 +49,7 @@ Deno.test("a child's umask, niceness and dumpability are the daemon's own start'
 asRoot.test("the daemon's memory and environment are closed to a child that is demoted", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { SECRET: "s3cret" } });
   const script = `cat /proc/${daemon.pid}/environ; cat /proc/$PPID/environ`;
-  const { stdout, stderr } = await daemon.outcome(await daemon.exec(script, { user: 1234 }));
+  const { stdout, stderr } = await daemon.outcome(await daemon.exec(script, { uid: 1234 }));
   strictEqual(stdout, "");
   match(stderr, /denied/);
 });

@@ -13,19 +13,19 @@ const withShort = withOptions(SHORT);
 async function collected(daemon: Daemon, id: string): Promise<void> {
   await eventually(
     "the collection",
-    async () => !(await daemon.procs()).some(({ exec_id }) => exec_id === id),
+    async () => !(await daemon.guest.procs()).some(({ exec_id }) => exec_id === id),
   );
 }
 
 withShort.test("an acked exec is collected when its time has passed, is unknown then and its id free; no other is", async ({ daemon }) => {
   const kept = await daemon.exec("echo kept");
-  const running = await daemon.exec(["cat"], { stdin: true });
+  const running = await daemon.exec(["cat"], { stdin: "piped" });
   await daemon.outcome(kept);
   const id = await daemon.exec("echo x");
   await daemon.outcome(id);
-  await daemon.ack(id);
+  await daemon.guest.ack(id);
   const acked = performance.now();
-  strictEqual((await daemon.poll(id)).phase, "acked");
+  strictEqual((await daemon.guest.poll(id)).phase, "acked");
   await collected(daemon, id);
   ok(performance.now() - acked >= 290);
   for (
@@ -35,10 +35,10 @@ withShort.test("an acked exec is collected when its time has passed, is unknown 
     await refused(await daemon.fetch(path, { method: method ?? "" }), 404, "unknown_exec");
   }
   await refused(await daemon.post(execPath(id, "stdin"), {}), 404, "unknown_exec");
-  strictEqual((await daemon.poll(kept)).stdout, "kept\n");
-  strictEqual((await daemon.poll(running)).phase, "running");
-  strictEqual((await daemon.health()).execs, 2);
-  const again = await daemon.exec("echo another", { exec_id: id });
+  strictEqual((await daemon.guest.poll(kept)).stdout, "kept\n");
+  strictEqual((await daemon.guest.poll(running)).phase, "running");
+  strictEqual((await daemon.guest.health()).execs, 2);
+  const again = await daemon.exec("echo another", { id: id });
   strictEqual((await daemon.outcome(again)).stdout, "another\n");
 });
 
@@ -48,10 +48,10 @@ Deno.test("an open stream of an exec outlives its collection and gets everything
   const env = { ...SHORT.env, GUESTD_STREAM_REPLAY_BYTES: String(size) };
   await using daemon = await Daemon.bootstrapped({ env });
   const id = await daemon.exec(`${flood(size)}; exit 7`);
-  await eventually("its end", async () => !(await daemon.health()).busy);
+  await eventually("its end", async () => !(await daemon.guest.health()).busy);
   using connection = await daemon.connect(daemon.request("GET", execPath(id, "stream")));
   const head = await connection.head();
-  await daemon.ack(id);
+  await daemon.guest.ack(id);
   await collected(daemon, id);
   await using stream = new SseStream(ReadableStream.from(connection.body(head)));
   const rest = await stream.rest();
@@ -64,7 +64,7 @@ withShort.test("what a collected command left behind runs on, its leader is reap
   const id = await daemon.exec("sleep infinity & echo $!");
   const { stdout } = await daemon.outcome(id);
   const { pgid } = await daemon.group(id);
-  await daemon.ack(id);
+  await daemon.guest.ack(id);
   await collected(daemon, id);
   await eventually("the leader to be reaped", () => processStat(pgid ?? 0) === undefined);
   strictEqual(isLive(Number(stdout)), true);

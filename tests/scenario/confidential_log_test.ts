@@ -3,9 +3,9 @@ import { json } from "../support/answers.ts";
 import { withStarted } from "../support/with_daemon.ts";
 
 withStarted.test("nothing that a client sent in confidence is in the log, whatever went wrong", async ({ daemon }) => {
-  await daemon.bootstrap("t0ken-s3cret", { BASE: "s3cret-base" });
+  await daemon.bootstrap("t0ken-s3cret", { env: { BASE: "s3cret-base" } });
   const env = { OWN: "s3cret-env" };
-  const id = await daemon.exec(["cat"], { stdin: true, env });
+  const id = await daemon.exec(["cat"], { stdin: "piped", env });
   await daemon.stdin(id, "s3cret-stdin", true);
   await daemon.outcome(id);
   await daemon.post("/v1/exec/start", {

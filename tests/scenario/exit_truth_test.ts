@@ -13,8 +13,8 @@ withDaemon.test("a stream that loses its daemon ends without an exit, so nobody 
 withDaemon.test("the exit of a stream and the outcome of a poll tell the same, and a poll is never ahead of its output", async ({ daemon }) => {
   for (let round = 0; round < 30; round++) {
     const id = await daemon.exec(`head -c ${round * 5000} /dev/zero; echo end >&2; exit ${round}`);
-    let polled = await daemon.poll(id);
-    while (polled.phase === "running") polled = await daemon.poll(id);
+    let polled = await daemon.guest.poll(id);
+    while (polled.phase === "running") polled = await daemon.guest.poll(id);
     strictEqual(polled.stdout?.length, round * 5000);
     strictEqual(polled.stderr, "end\n");
     const { exit } = await daemon.follow(id);

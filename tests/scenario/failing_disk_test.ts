@@ -19,7 +19,7 @@ Deno.test("free space that cannot be measured is null in health, and no write is
     through: faultyStatfs(scratch, "fails"),
     env: { GUESTD_DISK_RESERVE_BYTES: "9007199254740991" },
   });
-  strictEqual((await daemon.health()).disk, null);
+  strictEqual((await daemon.guest.health()).disk, null);
   const path = scratch.join("written");
   const answer = await daemon.fetch(`/v1/fs/file?path=${path}`, { method: "PUT", body: "whole" });
   strictEqual(answer.status, 204);
@@ -31,8 +31,8 @@ asRoot.test("a file system that hangs costs health a second and one thread, and 
   await using daemon = await Daemon.bootstrapped({
     through: faultyStatfs(scratch, "hangs"),
   });
-  strictEqual((await daemon.health()).disk, null);
-  const answers = await Promise.all(Array.from({ length: 20 }, () => daemon.health()));
+  strictEqual((await daemon.guest.health()).disk, null);
+  const answers = await Promise.all(Array.from({ length: 20 }, () => daemon.guest.health()));
   ok(answers.every(({ disk }) => disk === null));
   strictEqual(waitingInStatfs(daemon.pid), 1);
   const id = await daemon.exec("echo meanwhile");

@@ -22,7 +22,7 @@ withDaemon.test("every chunk of a long transfer arrives as it was, up and down",
   const reader = (response.body as ReadableStream<Uint8Array<ArrayBuffer>>).getReader();
   const received: Uint8Array<ArrayBuffer>[] = [];
   for (let next = await reader.read(); !next.done; next = await reader.read()) {
-    if (received.push(next.value) === 1) await daemon.health();
+    if (received.push(next.value) === 1) await daemon.guest.health();
   }
   strictEqual(await digest(await new Blob(received).bytes()), wanted);
 });

@@ -9,7 +9,7 @@ const MINUTE_MS = 60_000;
 
 /** A command that would take for ever, with a budget of `timeoutSecs`. */
 async function sleeper(daemon: Daemon, timeoutSecs: number): Promise<string> {
-  return await daemon.exec("exec sleep 1000", { timeout_sec: timeoutSecs });
+  return await daemon.exec("exec sleep 1000", { timeout: 1000 * timeoutSecs });
 }
 
 /** Returns once the core has done with all that was asked of it before. */
@@ -28,14 +28,14 @@ asRoot.test("the suspend hook opens the time in which a jump counts, and a minut
   const frozen = await sleeper(daemon, 7200);
   clock.setWall(3 * HOUR_MS);
   await looked(daemon);
-  strictEqual((await daemon.poll(frozen)).phase, "running", "before a suspend hook");
+  strictEqual((await daemon.guest.poll(frozen)).phase, "running", "before a suspend hook");
   await daemon.hook("suspend");
   await daemon.hook("resume");
   await settled(daemon);
   clock.pass(MINUTE_MS + 1000);
   clock.setWall(3 * HOUR_MS);
   await looked(daemon);
-  strictEqual((await daemon.poll(frozen)).phase, "running", "a minute after the resume hook");
+  strictEqual((await daemon.guest.poll(frozen)).phase, "running", "a minute after the resume hook");
   await daemon.hook("suspend");
   await settled(daemon);
   clock.setWall(3 * HOUR_MS);
@@ -54,12 +54,12 @@ asRoot.test("keepalives and the time to live of acked commands go on over jumps 
     await daemon.hook("suspend");
     const acked = await daemon.exec("exit 0");
     await daemon.outcome(acked);
-    await daemon.ack(acked);
+    await daemon.guest.ack(acked);
     const begun = performance.now();
     const quiet = await daemon.exec("exec sleep 1000");
     clock.setWall(jumpMs);
     await daemon.hook("resume");
-    strictEqual((await daemon.poll(acked)).phase, "acked");
+    strictEqual((await daemon.guest.poll(acked)).phase, "acked");
     const answer = await daemon.fetch(`/v1/exec/${quiet}/stream`);
     const reader = answer.body?.getReader();
     const first = await reader?.read();

@@ -67,7 +67,7 @@ const BAD_CHUNKS: Readonly<Record<string, string>> = {
 };
 
 withDaemonAsRoot.test("a bad chunk that arrives with its head: no answer, and nothing has happened", async ({ daemon, t }) => {
-  const id = await daemon.exec(UNTIL_EOF, { stdin: true });
+  const id = await daemon.exec(UNTIL_EOF, { stdin: "piped" });
   const before = await Footprint.of(daemon);
   const kill = execPath(id, "kill");
   for (const target of [`${HOOK_PREFIX}/ready`, RUN, START, kill, execPath(id, "stdin")]) {
@@ -82,13 +82,13 @@ withDaemonAsRoot.test("a bad chunk that arrives with its head: no answer, and no
     });
   }
   deepStrictEqual(await hooksOf(daemon), ["run"]);
-  strictEqual((await daemon.poll(id)).phase, "running");
+  strictEqual((await daemon.guest.poll(id)).phase, "running");
   await before.back();
 });
 
 asRoot.test("a bad chunk that comes later: a hook is carried out, a body that was needed is lost", async (t) => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_REQUEST_TIMEOUT_SECS: "1" } });
-  const id = await daemon.exec(UNTIL_EOF, { stdin: true });
+  const id = await daemon.exec(UNTIL_EOF, { stdin: "piped" });
   const before = await Footprint.of(daemon);
   for (const [what, chunks] of Object.entries(BAD_CHUNKS)) {
     await t.step(what, async () => {
@@ -111,7 +111,7 @@ asRoot.test("a bad chunk that comes later: a hook is carried out, a body that wa
   const count = Object.keys(BAD_CHUNKS).length;
   const hooks = Array.from({ length: count }, () => ["ready", "run"]).flat();
   deepStrictEqual(await hooksOf(daemon), ["run", ...hooks]);
-  strictEqual((await daemon.poll(id)).phase, "running");
+  strictEqual((await daemon.guest.poll(id)).phase, "running");
   await before.back();
 });
 
@@ -202,7 +202,7 @@ withDaemonAsRoot.test("a body of 400 MiB that nobody reads is swallowed in flat 
 });
 
 withDaemonAsRoot.test("JSON that is deep or wide is refused promptly, and its memory given back", async ({ daemon, t }) => {
-  const id = await daemon.exec(UNTIL_EOF, { stdin: true });
+  const id = await daemon.exec(UNTIL_EOF, { stdin: "piped" });
   const before = await Footprint.of(daemon);
   const deep = (levels: number): string => `${"[".repeat(levels)}${"]".repeat(levels)}`;
   const stdin = execPath(id, "stdin");
@@ -233,7 +233,7 @@ withDaemonAsRoot.test("JSON that is deep or wide is refused promptly, and its me
     });
   }
   strictEqual((await healthOf(daemon)).execs, 3);
-  strictEqual((await daemon.poll(id)).phase, "running");
+  strictEqual((await daemon.guest.poll(id)).phase, "running");
 });
 
 withDaemonAsRoot.test("argument lists of 15 MiB are refused as the kernel refuses them, and given back", async ({ daemon, t }) => {

@@ -89,7 +89,7 @@ function both(framing: string): string {
 }
 
 withDaemonAsRoot.test("requests that are no HTTP are refused, and neither harm anybody nor leave anything", async ({ daemon, t }) => {
-  const id = await daemon.exec(ECHO_LINES, { stdin: true });
+  const id = await daemon.exec(ECHO_LINES, { stdin: "piped" });
   const before = await Footprint.of(daemon);
   for (const [what, bytes] of Object.entries(REFUSED)) {
     await t.step(`${what}: a bare 400`, async () => {

@@ -29,7 +29,7 @@ class Crowd extends DisposableStack {
 }
 
 withDaemonAsRoot.test("a hundred senders of a byte at a time hold nobody up, and are served in the end", async ({ daemon }) => {
-  const echo = await daemon.exec(ECHO_LINES, { stdin: true });
+  const echo = await daemon.exec(ECHO_LINES, { stdin: "piped" });
   const before = await Footprint.of(daemon);
   {
     using crowd = await Crowd.gather(daemon, 100);
@@ -138,9 +138,11 @@ withDaemonAsRoot.test("starts sent ahead by a client that reads no answer run on
     const { status } = await witness.ask("POST", START, [daemon.authorization], last);
     strictEqual(status, 200);
   }
-  const { execs } = await daemon.health();
+  const { execs } = await daemon.guest.health();
   ok(execs >= 2 && execs <= count + 1, `${execs} execs`);
-  for (const { exec_id } of (await daemon.procs()).filter(({ exec_id }) => /^slow/.test(exec_id))) {
+  for (
+    const { exec_id } of (await daemon.guest.procs()).filter(({ exec_id }) => /^slow/.test(exec_id))
+  ) {
     const { stdout } = await daemon.outcome(exec_id);
     ok(stdout === `${exec_id.slice(4)}\n` || stdout === "again\n", stdout);
   }
@@ -166,14 +168,14 @@ withDaemonAsRoot.test("readers that vanish in the middle of a large answer lose 
   // They came one after the other; what each left is collected before it becomes much.
   ok(peakBytes(daemon.pid) - before.bytes < 64 * MIB);
   await before.back();
-  const { stdout, stderr } = await daemon.poll(id);
+  const { stdout, stderr } = await daemon.guest.poll(id);
   deepStrictEqual([stdout?.length, stderr?.length], [size, size]);
   // An ack that is asked for and not read is one all the same: the client vanished after it was done.
   {
     using connection = await daemon.connect(daemon.request("POST", execPath(id, "ack")));
     strictEqual((await connection.head()).status, 200);
   }
-  deepStrictEqual(await daemon.poll(id), { exec_id: id, phase: "acked" });
+  deepStrictEqual(await daemon.guest.poll(id), { exec_id: id, phase: "acked" });
   await empty.back(true);
 });
 
@@ -182,7 +184,7 @@ asRoot.test("a stream that its reader has left keeps nothing of what was acked",
   const env = { GUESTD_STREAM_REPLAY_BYTES: String(size) };
   await using daemon = await Daemon.bootstrapped({ env });
   const empty = await Footprint.of(daemon);
-  const id = await daemon.exec(`${flood(size)}; exec cat`, { stdin: true });
+  const id = await daemon.exec(`${flood(size)}; exec cat`, { stdin: "piped" });
   await using last = await daemon.stream(id, size - 1);
   await last.next();
   for (const offset of [0, size]) {
@@ -193,6 +195,6 @@ asRoot.test("a stream that its reader has left keeps nothing of what was acked",
   }
   await daemon.stdin(id, "", true);
   strictEqual((await last.rest()).exit.offset, BigInt(size));
-  await daemon.ack(id);
+  await daemon.guest.ack(id);
   await empty.back();
 });

@@ -4,7 +4,7 @@ import { output } from "../support/command.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { findInMemory } from "../support/memory.ts";
-import { bootstrapPair } from "../support/pair.ts";
+import { bootstrapIdentity } from "../support/handshake.ts";
 import { Scratch } from "../support/scratch.ts";
 
 const OLD = "0123456789abcdef0123456789abcdef\n";
@@ -61,7 +61,7 @@ Deno.test("a repair that hangs keeps nobody away, counts as degraded, and the ne
   const fifo = root.join("dev/urandom");
   output("mkfifo", fifo);
   await using daemon = await repairing(root);
-  const hung = await daemon.health();
+  const hung = await daemon.guest.health();
   deepStrictEqual([hung.identity_degraded, hung.identity_repaired], [true, false]);
   await daemon.bootstrap();
   await daemon.logWritten();
@@ -77,7 +77,7 @@ Deno.test("a repair that hangs keeps nobody away, counts as degraded, and the ne
     ...failed,
     ...failed.map((line) => line.replace("random seed: repaired", "random seed: not applicable")),
   ]);
-  await eventually("the outcome", async () => (await daemon.health()).identity_repaired);
+  await eventually("the outcome", async () => (await daemon.guest.health()).identity_repaired);
 });
 
 asRoot.test("token and seed reach the kernel's generator together, and nothing of them stays", async () => {
@@ -86,10 +86,11 @@ asRoot.test("token and seed reach the kernel's generator together, and nothing o
   Deno.mkdirSync(root.join("dev"));
   const fifo = root.join("dev/urandom");
   output("mkfifo", fifo);
-  const pair = await bootstrapPair(daemon);
+  const identity = await bootstrapIdentity(daemon);
+  const seed = Uint8Array.fromBase64(identity.payload().identity_seed);
   // Nobody else has the end of the one before the beginning of the other.
   const token = new TextEncoder().encode(daemon.token).slice(-16);
-  const secret = new Uint8Array([...token, ...pair.seedBytes.slice(0, 16)]);
+  const secret = new Uint8Array([...token, ...seed.slice(0, 16)]);
   strictEqual(opening(daemon), 1);
   strictEqual(findInMemory(daemon.pid, { secret }).secret.length, 1);
   using _reader = await Deno.open(fifo, { read: true, write: true });
@@ -107,7 +108,7 @@ Deno.test("the identity is made anew at the start, and again with the token", as
   strictEqual(Deno.readTextFileSync(root.join("var/lib/dbus/machine-id")), first);
   await daemon.logWritten();
   deepStrictEqual(outcomes(daemon), ROUND);
-  const before = await daemon.health();
+  const before = await daemon.guest.health();
   strictEqual(before.identity_repaired, true);
   strictEqual(before.identity_degraded, false);
   await daemon.bootstrap();
@@ -129,7 +130,7 @@ Deno.test("a step that fails is said, stops no other, and changes no answer", as
   Deno.mkdirSync(root.join("var/lib/systemd/random-seed"));
   await using daemon = await repairing(root);
   await daemon.bootstrap();
-  const health = await daemon.health();
+  const health = await daemon.guest.health();
   strictEqual(health.identity_repaired, true);
   strictEqual(health.identity_degraded, true);
   await daemon.logWritten();
@@ -140,7 +141,7 @@ Deno.test("a step that fails is said, stops no other, and changes no answer", as
 Deno.test("switched off, nothing is touched", async () => {
   using root = guestFiles();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_IDENTITY_ROOT: root.path } });
-  const health = await daemon.health();
+  const health = await daemon.guest.health();
   strictEqual(health.identity_repaired, false);
   strictEqual(health.identity_degraded, false);
   strictEqual(Deno.readTextFileSync(root.join("etc/machine-id")), OLD);

@@ -20,7 +20,7 @@ withQuick.test("a kill takes the whole group, a grandchild that ignores SIGTERM 
   await using stream = await daemon.ready(STUBBORN_GRANDCHILD);
   const pids = await members(daemon, stream.id, 2);
   const before = performance.now();
-  strictEqual((await daemon.kill(stream.id)).killed, true);
+  strictEqual(await daemon.guest.kill(stream.id), true);
   ok(performance.now() - before >= 190, "the grandchild had its grace");
   await gone(...pids);
   deepStrictEqual((await daemon.group(stream.id)).pids, []);
@@ -32,15 +32,15 @@ withQuick.test("a kill after the leader is gone takes what it left behind, also 
   const outcome = await daemon.outcome(id);
   strictEqual(outcome.exit_code, 3);
   const [orphan = 0] = await members(daemon, id, 1);
-  strictEqual((await daemon.kill(id)).killed, true);
+  strictEqual(await daemon.guest.kill(id), true);
   await gone(orphan);
-  deepStrictEqual(await daemon.poll(id), outcome);
-  strictEqual((await daemon.kill(id)).killed, false);
+  deepStrictEqual(await daemon.guest.poll(id), outcome);
+  strictEqual(await daemon.guest.kill(id), false);
   const acked = await daemon.exec(ORPHANED_STUBBORN_GRANDCHILD);
   await daemon.outcome(acked);
   const [another = 0] = await members(daemon, acked, 1);
-  await daemon.ack(acked);
-  strictEqual((await daemon.kill(acked)).killed, true);
+  await daemon.guest.ack(acked);
+  strictEqual(await daemon.guest.kill(acked), true);
   await gone(another);
 });
 
@@ -50,10 +50,10 @@ Deno.test("the escalation goes on after the leader's exit was published", async 
   });
   await using stream = await daemon.ready(STUBBORN_GRANDCHILD);
   const pids = await members(daemon, stream.id, 2);
-  const killing = daemon.kill(stream.id);
+  const killing = daemon.guest.kill(stream.id);
   strictEqual((await stream.rest()).exit.signal, 15);
   strictEqual(pids.filter(isLive).length, 1, "published while the grandchild has its grace");
-  strictEqual((await killing).killed, true);
+  strictEqual(await killing, true);
   await gone(...pids);
 });
 
@@ -62,7 +62,7 @@ withQuick.test("a group that keeps forking is ended by one kill", async ({ daemo
   const script = "trap '' TERM; echo ready; while :; do (:); done";
   await using stream = await daemon.ready(script);
   const { pgid } = await daemon.group(stream.id);
-  strictEqual((await daemon.kill(stream.id)).killed, true);
+  strictEqual(await daemon.guest.kill(stream.id), true);
   await eventually(
     "the end of the group",
     () => !processes().some((stat) => stat.pgid === pgid && stat.state !== "Z"),
@@ -71,14 +71,14 @@ withQuick.test("a group that keeps forking is ended by one kill", async ({ daemo
 
 withQuick.test("reap_group_on_exit ends what a command left behind, with SIGTERM, then SIGKILL", async ({ daemon }) => {
   const polite = await daemon.exec("sleep infinity & echo $!; exit 4", {
-    reap_group_on_exit: true,
+    reap: true,
   });
   const outcome = await daemon.outcome(polite);
   deepStrictEqual([outcome.exit_code, outcome.writers_may_be_alive], [4, false]);
   await gone(Number(outcome.stdout));
   await using stream = await daemon.ready(
     "(trap '' TERM; echo ready; exec sleep infinity) & head -c1 >/dev/null",
-    { reap_group_on_exit: true, stdin: true },
+    { reap: true, stdin: "piped" },
   );
   const pids = await members(daemon, stream.id, 3);
   await daemon.stdin(stream.id, "x");

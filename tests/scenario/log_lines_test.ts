@@ -29,14 +29,14 @@ async function line(daemon: Daemon, msg: string, id: string): Promise<Record<str
 
 withDaemon.test("a command is told by a line for its start and one for its end, a kill by one more", async ({ daemon }) => {
   const user = Deno.uid() ?? 0;
-  await daemon.exec(["/bin/echo", "s3cret"], { exec_id: "a", env: { A: "s3cret" } });
-  await daemon.exec("cat; exit 3 # s3cret", { exec_id: "b", stdin: true });
-  await daemon.exec(["sleep", "infinity"], { exec_id: "c" });
+  await daemon.exec(["/bin/echo", "s3cret"], { id: "a", env: { A: "s3cret" } });
+  await daemon.exec("cat; exit 3 # s3cret", { id: "b", stdin: "piped" });
+  await daemon.exec(["sleep", "infinity"], { id: "c" });
   await daemon.stdin("b", "s3cret", true);
-  await daemon.kill("c");
+  await daemon.guest.kill("c");
   for (const id of ["a", "b", "c"]) await daemon.outcome(id);
-  await daemon.kill("c");
-  const pids = new Map((await daemon.procs()).map(({ exec_id, pgid }) => [exec_id, pgid]));
+  await daemon.guest.kill("c");
+  const pids = new Map((await daemon.guest.procs()).map(({ exec_id, pgid }) => [exec_id, pgid]));
   for (
     const [exec_id, program] of [["a", "/bin/echo"], ["b", "/bin/sh"], ["c", "sleep"]] as const
   ) {

@@ -1,4 +1,5 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import type { KillResponse } from "../../src/contract/exec.ts";
 import { json, refused } from "../support/answers.ts";
 import { execPath } from "../support/daemon.ts";
 import { bodyText } from "../support/raw_http.ts";
@@ -53,20 +54,23 @@ const IDS: readonly string[] = [
 
 withDaemon.test("every id works on every route and stays itself", async ({ daemon }) => {
   for (const id of IDS) {
-    strictEqual(await daemon.exec(["cat"], { exec_id: id, stdin: true }), id);
+    const start = { exec_id: id, command: ["cat"], stdin: true };
+    const started = await json(await daemon.post("/v1/exec/start", start));
+    deepStrictEqual(started, { exec_id: id, phase: "running" });
   }
-  deepStrictEqual((await daemon.procs()).map(({ exec_id }) => exec_id), IDS);
+  deepStrictEqual((await daemon.guest.procs()).map(({ exec_id }) => exec_id), IDS);
   for (const [index, id] of IDS.entries()) {
     strictEqual((await daemon.stdin(id, `${index}`, true)).exec_id, id);
     await using stream = await daemon.stream(id);
     strictEqual((await stream.rest()).text(), `${index}`);
-    const { exec_id, stdout } = await daemon.poll(id);
+    const { exec_id, stdout } = await daemon.guest.poll(id);
     deepStrictEqual([exec_id, stdout], [id, `${index}`]);
-    strictEqual((await daemon.kill(id)).exec_id, id);
-    const acked = await daemon.ack(id);
+    const { exec_id: killed } = await json<KillResponse>(await daemon.post(execPath(id, "kill")));
+    strictEqual(killed, id);
+    const acked = await daemon.guest.ack(id);
     deepStrictEqual([acked.exec_id, acked.stdout], [id, `${index}`]);
   }
-  strictEqual((await daemon.health()).execs, IDS.length);
+  strictEqual((await daemon.guest.health()).execs, IDS.length);
 });
 
 withDaemon.test("ids that no exec has are unknown, however much they resemble a property of an object", async ({ daemon }) => {
@@ -76,7 +80,7 @@ withDaemon.test("ids that no exec has are unknown, however much they resemble a 
 });
 
 withDaemon.test("an id is decoded once: %2541 is the id %41 and no other", async ({ daemon }) => {
-  await daemon.exec("true", { exec_id: "%41" });
+  await daemon.exec("true", { id: "%41" });
   const { exec_id } = await json<{ exec_id: string }>(await daemon.fetch("/v1/exec/%2541"));
   strictEqual(exec_id, "%41");
   await refused(await daemon.fetch("/v1/exec/%41"), 404, "unknown_exec");
@@ -85,7 +89,7 @@ withDaemon.test("an id is decoded once: %2541 is the id %41 and no other", async
 
 withDaemon.test("the ids . and .. are addressed as they are, for no dot segment is folded", async ({ daemon }) => {
   for (const id of [".", ".."]) {
-    await daemon.exec("true", { exec_id: id });
+    await daemon.exec("true", { id: id });
     for (const path of [`/v1/exec/${id}`, `/v1/exec/${id.replaceAll(".", "%2e")}`]) {
       using connection = await daemon.connect();
       const answer = await connection.ask("GET", path, [daemon.authorization]);

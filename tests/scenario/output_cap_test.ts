@@ -21,7 +21,7 @@ withDaemon.test("exactly 8 MiB are not truncated, one byte more is, on each stre
   const outcome = async (script: string): Promise<readonly unknown[]> => {
     const id = await daemon.exec(script);
     await ended(daemon, id);
-    const { stdout, stderr, truncated } = await daemon.poll(id);
+    const { stdout, stderr, truncated } = await daemon.guest.poll(id);
     return [stdout?.length, stderr?.length, truncated];
   };
   const some = (size: number): string => `yes ${LINE} | head -c ${size}`;
@@ -38,7 +38,7 @@ Deno.test("what is captured is the beginning, a character that is cut is U+FFFD,
   deepStrictEqual([stdout, stderr, truncated], ["01234567\ufffd", "e", true]);
   const rest = await daemon.follow(id);
   deepStrictEqual([rest.text("stdout"), rest.exit.offset], ["01234567€abc", 15n]);
-  strictEqual((await daemon.ack(id)).truncated, true);
+  strictEqual((await daemon.guest.ack(id)).truncated, true);
 });
 
 /** Sizes of the files in `directory` that the daemon has open and that have no name any more. */
@@ -76,8 +76,8 @@ async function isWhole(
 ): Promise<void> {
   const captured = (line: string): string => line.repeat(CAP / line.length + 1).slice(0, CAP);
   for (const [index, id] of ids.entries()) {
-    const polled = await daemon.poll(id);
-    const acked = await daemon.ack(id);
+    const polled = await daemon.guest.poll(id);
+    const acked = await daemon.guest.ack(id);
     for (const { stdout, stderr, truncated } of [polled, acked]) {
       strictEqual(stdout === captured(`${words[index]}\n`), true);
       strictEqual(stderr === captured(`${words[index]}!\n`), true);
@@ -121,9 +121,9 @@ withDaemonAsRoot.test("commands that all write at once wait for the disk, and fi
   forgetPeak(pid);
   const before = peakBytes(pid);
   const ids = await Promise.all(Array.from({ length: 30 }, () => daemon.exec(script)));
-  await eventually("the end of all", async () => !(await daemon.health()).busy);
+  await eventually("the end of all", async () => !(await daemon.guest.health()).busy);
   const more = (peakBytes(pid) - before) / MIB;
   ok(more < 200, `${more.toFixed(0)} MiB of ${ids.length * 16}`);
-  const { stdout, stderr, truncated } = await daemon.ack(ids[0] ?? "");
+  const { stdout, stderr, truncated } = await daemon.guest.ack(ids[0] ?? "");
   deepStrictEqual([stdout?.length, stderr?.length, truncated], [CAP, CAP, false]);
 });

@@ -22,7 +22,7 @@ withKeepalive.test("a quiet command's stream is kept alive by comments, each an 
 
 Deno.test("output resets the keepalive: none comes while there are events", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SSE_KEEPALIVE_SECS: "1" } });
-  await using stream = await daemon.ready(ECHO_LINES, { stdin: true });
+  await using stream = await daemon.ready(ECHO_LINES, { stdin: "piped" });
   const before = performance.now();
   while (performance.now() - before < 1500) {
     await daemon.stdin(stream.id, "x\n");
@@ -32,7 +32,7 @@ Deno.test("output resets the keepalive: none comes while there are events", asyn
 
 Deno.test("output that comes after many keepalives is seen at once", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_SSE_KEEPALIVE_SECS: "0.01" } });
-  await using stream = await daemon.ready(ECHO_LINES, { stdin: true });
+  await using stream = await daemon.ready(ECHO_LINES, { stdin: "piped" });
   for (let times = 0; times < 30; times++) {
     strictEqual(await stream.nextFrame(), ":");
   }
@@ -49,19 +49,19 @@ async function attach(daemon: Daemon, id: string): Promise<RawConnection> {
 
 withDaemonAsRoot.test("a client that vanishes on a quiet stream is let go of", async ({ daemon }) => {
   await using witness = await daemon.ready(BLOCK);
-  await daemon.health();
+  await daemon.guest.health();
   const before = daemon.fdCount();
   for (let times = 0; times < 50; times++) {
     using connection = await attach(daemon, witness.id);
     strictEqual((await connection.head()).status, 200);
   }
   await eventually("their descriptors to be back", () => daemon.fdCount() <= before);
-  strictEqual((await daemon.poll(witness.id)).phase, "running");
+  strictEqual((await daemon.guest.poll(witness.id)).phase, "running");
 });
 
 withDaemonAsRoot.test("a client that vanished keeps no window for itself and holds no writer up", async ({ daemon }) => {
   const size = 6 * 1024 * 1024;
-  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(size)}; cat`, { stdin: true });
+  const id = await daemon.exec(`head -c1 >/dev/null; ${flood(size)}; cat`, { stdin: "piped" });
   const idle = daemon.fdCount();
   for (let times = 0; times < 5; times++) {
     using connection = await attach(daemon, id);
@@ -78,7 +78,7 @@ withDaemonAsRoot.test("a client that vanished keeps no window for itself and hol
 });
 
 withDaemon.test("a client that closes its sending side counts as gone, and its command never notices", async ({ daemon }) => {
-  const id = await daemon.exec(["cat"], { stdin: true });
+  const id = await daemon.exec(["cat"], { stdin: "piped" });
   using connection = await attach(daemon, id);
   strictEqual((await connection.head()).status, 200);
   await connection.finish();

@@ -39,13 +39,13 @@ withDaemon.test("output is complete however often a client reattaches, while it 
     strictEqual(whole.contiguous(), whole.exit.offset);
     sameText(whole.text(), counted(lines));
   }
-  sameText((await daemon.poll(id)).stdout ?? "", counted(lines));
+  sameText((await daemon.guest.poll(id)).stdout ?? "", counted(lines));
 });
 
 withDaemon.test("a client that stays attached gets everything that a fast writer writes, far beyond the window", async ({ daemon }) => {
   const lines = 2_000_000;
   // It begins once the client is attached: what left the window before would be a gap.
-  const id = await daemon.exec(`read go; ${COUNT(lines)}`, { stdin: true });
+  const id = await daemon.exec(`read go; ${COUNT(lines)}`, { stdin: "piped" });
   const whole = await daemon.follow(id, () => daemon.stdin(id, "go\n"));
   deepStrictEqual(whole.gaps, []);
   strictEqual(whole.contiguous(), whole.exit.offset);
@@ -55,7 +55,7 @@ withDaemon.test("a client that stays attached gets everything that a fast writer
 });
 
 withDaemon.test("the window that is replayed is exactly stream_replay_bytes, in one gap and the rest", async ({ daemon }) => {
-  const id = await daemon.exec(`seq 1 300000; cat`, { stdin: true });
+  const id = await daemon.exec(`seq 1 300000; cat`, { stdin: "piped" });
   const total = counted(300_000).length;
   await using last = await daemon.stream(id, total - 1);
   await last.untilOutput("\n");

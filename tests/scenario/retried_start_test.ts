@@ -26,7 +26,7 @@ withDaemon.test("a start whose answer was lost is retried and runs once, its out
   {
     using _connection = await daemon.connect(daemon.request("POST", START, [], body));
   }
-  await eventually("the start", async () => (await daemon.health()).execs === 1);
+  await eventually("the start", async () => (await daemon.guest.health()).execs === 1);
   const { phase } = await json<StartResponse>(await daemon.post(START, body));
   strictEqual(phase, "running");
   await daemon.stdin("once", "kept", true);
@@ -34,7 +34,7 @@ withDaemon.test("a start whose answer was lost is retried and runs once, its out
   strictEqual(marks(scratch), 1);
   strictEqual((await json<StartResponse>(await daemon.post(START, body))).phase, "exited");
   strictEqual(marks(scratch), 1);
-  strictEqual((await daemon.poll("once")).stdout, "kept");
+  strictEqual((await daemon.guest.poll("once")).stdout, "kept");
   const invalid = await daemon.post(START, { exec_id: "once", command: [] });
   await refused(invalid, 400, "malformed_request");
 });
@@ -46,7 +46,7 @@ withDaemon.test("a client that vanishes in mid-body has started nothing", async 
     using _connection = await daemon.connect(whole.subarray(0, whole.length - missing));
   }
   await daemon.log.until("the loss", ({ msg }) => msg.includes("ended early"));
-  strictEqual((await daemon.health()).execs, 0);
+  strictEqual((await daemon.guest.health()).execs, 0);
 });
 
 withDaemon.test("twenty parallel starts with one id make one child, and all are answered with 200", async ({ daemon, scratch }) => {
@@ -58,7 +58,7 @@ withDaemon.test("twenty parallel starts with one id make one child, and all are 
     );
     const phases = await Promise.all(answers.map((answer) => json<StartResponse>(answer)));
     strictEqual(phases.every(({ exec_id }) => exec_id === id), true);
-    strictEqual((await daemon.procs()).length, round);
+    strictEqual((await daemon.guest.procs()).length, round);
     await daemon.stdin(id, "", true);
     await daemon.outcome(id);
     strictEqual(marks(scratch), round);
@@ -71,7 +71,7 @@ withDaemon.test("parallel starts of an id that cannot be spawned all get the fai
   for (const answer of answers) {
     match((await refused(answer, 500, "spawn_failed")).detail, /ENOENT/);
   }
-  deepStrictEqual(await daemon.procs(), []);
+  deepStrictEqual(await daemon.guest.procs(), []);
   const good = await daemon.post(START, { exec_id: "never", command: ["true"] });
   strictEqual(good.status, 200);
 });

@@ -187,7 +187,7 @@ withOptions({ env: LIMITS }).test(
   "each mistake of a newcomer is told what is wrong, on one line, and no secret is",
   async ({ daemon, scratch, t }) => {
     scratch.file("file", "");
-    await daemon.exec(["cat"], { exec_id: "cat", stdin: true });
+    await daemon.exec(["cat"], { id: "cat", stdin: "piped" });
     for (const { what, method = "GET", path, body, authorization, status, says } of MISTAKES) {
       await t.step(`${what} is ${status}: ${says.join(", ").slice(0, 60)}`, async () => {
         const here = (text: string): string => text.replace("{}", scratch.path);

@@ -127,6 +127,6 @@ Deno.test("a default of the address that names no host is refused, for it might 
 Deno.test("a kill grace of 0 is SIGKILL at once", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_KILL_GRACE_SECS: "0" } });
   await using stream = await daemon.ready("trap '' TERM; echo ready; exec sleep infinity");
-  strictEqual((await daemon.kill(stream.id)).killed, true);
+  strictEqual(await daemon.guest.kill(stream.id), true);
   strictEqual((await stream.rest()).exit.signal, 9);
 });

@@ -63,13 +63,13 @@ withQuick.test("what a finished command left behind does not outlive the daemon"
 });
 
 withDaemon.test("SIGTERM drains: a request in flight is answered, and its connection told to close", async ({ daemon }) => {
-  const id = await daemon.exec(["cat"], { stdin: true });
+  const id = await daemon.exec(["cat"], { stdin: "piped" });
   using connection = await daemon.connect();
   const body = JSON.stringify({ data_b64: "aGVsbG8=" });
   const whole = daemon.request("POST", execPath(id, "stdin"), [], body);
   // All but the last byte of the body: the request is in flight until the test says so.
   await connection.send(whole.subarray(0, -1));
-  await daemon.health();
+  await daemon.guest.health();
   daemon.signal("SIGTERM");
   await daemon.log.until("the drain", ({ msg }) => msg === "shutting down");
   await connection.send(whole.subarray(-1));
@@ -83,7 +83,7 @@ withDaemon.test("SIGTERM drains: a request in flight is answered, and its connec
 Deno.test("a request that never ends is drained for GUESTD_DRAIN_SECS at most", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DRAIN_SECS: "0.5" } });
   using _connection = await daemon.connect(daemon.request("POST", "/v1/exec/start", [sized(100)]));
-  await daemon.health();
+  await daemon.guest.health();
   const before = performance.now();
   strictEqual(await daemon.stop(), 0);
   const took = performance.now() - before;
@@ -104,7 +104,7 @@ Deno.test("a held poll and a held kill are answered with what is known when the 
   await stream.untilOutput("term\n");
   const young = await daemon.exec(BLOCK);
   await polling.send(daemon.request("GET", execPath(young)));
-  await daemon.health();
+  await daemon.guest.health();
   daemon.signal("SIGTERM");
   deepStrictEqual(JSON.parse(bodyText(await killing.response())), {
     exec_id: stream.id,
@@ -126,7 +126,7 @@ Deno.test("a held poll is let go of before anything is ended: it says running", 
   const both = [request("GET", "/v1/health"), daemon.request("GET", execPath(id))];
   await polling.send(new Uint8Array(await new Blob(both as BlobPart[]).arrayBuffer()));
   strictEqual((await polling.response()).status, 200);
-  await daemon.health();
+  await daemon.guest.health();
   daemon.signal("SIGTERM");
   deepStrictEqual(JSON.parse(bodyText(await polling.response())), {
     exec_id: id,

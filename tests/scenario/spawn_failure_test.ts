@@ -13,7 +13,7 @@ async function failure(daemon: Daemon, start: Start): Promise<string> {
   const answer = await daemon.post("/v1/exec/start", { exec_id: "x", ...start });
   const { detail } = await refused(answer, 500, "spawn_failed");
   await refused(await daemon.fetch("/v1/exec/x"), 404, "unknown_exec");
-  deepStrictEqual(await daemon.procs(), []);
+  deepStrictEqual(await daemon.guest.procs(), []);
   return detail;
 }
 
@@ -98,7 +98,7 @@ Deno.test("a program is looked up in the PATH that the child will have, after it
   scratch.file("bin/tool", "#!/bin/sh\necho from bin\n", 0o755);
   scratch.file("tool", "#!/bin/sh\necho from here\n", 0o755);
   await using daemon = await Daemon.start();
-  await daemon.bootstrap("t", { PATH: `${scratch.join("bin")}:/usr/bin:/bin` });
+  await daemon.bootstrap("t", { env: { PATH: `${scratch.join("bin")}:/usr/bin:/bin` } });
   const said = async (command: readonly string[], options = {}): Promise<string> =>
     (await daemon.outcome(await daemon.exec(command, options))).stdout;
   strictEqual(await said(["tool"]), "from bin\n");
@@ -138,7 +138,7 @@ Deno.test("a start without descriptors left is spawn_failed, and works again lat
     else detail = (await refused(answer, 500, "spawn_failed")).detail;
   }
   match(detail, /EMFILE/);
-  for (const id of ids) await daemon.kill(id);
+  for (const id of ids) await daemon.guest.kill(id);
   for (const id of ids) await daemon.outcome(id);
   await eventually("room for one more", async () => {
     const answer = await daemon.post("/v1/exec/start", { exec_id: "again", command: ["true"] });

@@ -13,7 +13,7 @@ const READ_WHEN_TOLD =
   "kill $!; done; wc -c; echo done";
 
 async function started(daemon: Daemon, script: string): Promise<string> {
-  await using stream = await daemon.ready(script, { stdin: true });
+  await using stream = await daemon.ready(script, { stdin: "piped" });
   return stream.id;
 }
 
@@ -72,7 +72,7 @@ withShort.test("a 408 tells how much went, so that a client can send the rest", 
 withDaemon.test("an eof that waits behind a write closes the pipe only after it", async ({ daemon }) => {
   // Its first byte shows that the first write has begun.
   const script = `dd bs=1 count=1 of=/dev/null 2>/dev/null; ${READ_WHEN_TOLD}`;
-  const id = await daemon.exec(script, { stdin: true });
+  const id = await daemon.exec(script, { stdin: "piped" });
   await using stream = await daemon.stream(id);
   const writing = write(daemon, id, new Uint8Array(300_001));
   await stream.untilOutput("ready");
@@ -86,14 +86,14 @@ withDaemon.test("an eof that waits behind a write closes the pipe only after it"
 withDaemon.test("writes that wait when the child ends are 410, and so is every later one", async ({ daemon }) => {
   const id = await started(daemon, "echo ready; exec sleep infinity");
   const writing = write(daemon, id, new Uint8Array(MIB));
-  await daemon.kill(id);
+  await daemon.guest.kill(id);
   await refused(await writing, 410, "stdin_closed");
   await refused(await write(daemon, id, new Uint8Array(1)), 410, "stdin_closed");
 });
 
 Deno.test("a stdin that a grandchild still reads takes writes after the leader's exit", async () => {
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_OUTPUT_LINGER_SECS: "60" } });
-  const id = await daemon.exec("exec 3<&0; cat <&3 & exit 0", { stdin: true });
+  const id = await daemon.exec("exec 3<&0; cat <&3 & exit 0", { stdin: "piped" });
   await eventually("the leader's exit", async () => (await daemon.group(id)).child_exited);
   strictEqual((await daemon.stdin(id, "heard", true)).written, 5);
   strictEqual((await daemon.outcome(id)).stdout, "heard");
@@ -101,7 +101,7 @@ Deno.test("a stdin that a grandchild still reads takes writes after the leader's
 
 withDaemon.test("a write that has begun is written to its end although its client leaves", async ({ daemon }) => {
   const script = `dd bs=1 count=1 of=/dev/null 2>/dev/null; ${READ_WHEN_TOLD}`;
-  const id = await daemon.exec(script, { stdin: true });
+  const id = await daemon.exec(script, { stdin: "piped" });
   await using stream = await daemon.stream(id);
   const body = JSON.stringify({ data_b64: new Uint8Array(300_000).toBase64(), signal: "eof" });
   {

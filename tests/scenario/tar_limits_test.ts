@@ -78,7 +78,7 @@ withDaemon.test("memory stays flat through large archives, good and bad, and tre
   const many = extracted(daemon, scratch.join("many"), concat([small]));
   const looking = async (): Promise<void> => {
     for (let times = 0; times < 20; times++) {
-      await daemon.health();
+      await daemon.guest.health();
       look();
     }
   };

@@ -2,7 +2,8 @@ import { ok, rejects, strictEqual } from "node:assert/strict";
 import { portPrologue, READY, type Session } from "../../src/client/noise.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
-import { House, NONE, OFFER, text } from "../support/tunnel_house.ts";
+import { House, OFFER, text } from "../support/tunnel_house.ts";
+import { NONE } from "../support/handshake.ts";
 
 House.test("a client that proves itself is relayed, under either prologue, with or without a payload", async (house) => {
   for (const bound of [false, true]) {
@@ -47,7 +48,7 @@ House.test("a message in fragments is one message", async (house) => {
 
 House.test("the confirmation and what follows it may come in one piece", async (house) => {
   using client = await house.ask();
-  const handshake = house.pair.handshake(portPrologue(house.guest.port));
+  const handshake = house.handshake(portPrologue(house.guest.port));
   await client.say(handshake.first(OFFER));
   const session = handshake.finish(await client.message());
   strictEqual(house.guest.dials, 0);

@@ -5,7 +5,7 @@ import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { findInMemory } from "../support/memory.ts";
 import { type Handshake, portPrologue, READY } from "../../src/client/noise.ts";
-import { bootstrapPair } from "../support/pair.ts";
+import { bootstrapIdentity, handshakeOf } from "../support/handshake.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 
@@ -19,7 +19,7 @@ function halves(name: string, secret: Uint8Array): Record<string, Uint8Array> {
 
 asRoot.test("of an ended tunnel no key is left in the daemon's memory, nor of a refused handshake", async () => {
   await using daemon = await Daemon.start();
-  const pair = await bootstrapPair(daemon);
+  const identity = await bootstrapIdentity(daemon);
   using guest = new Guest();
   // The first tunnel of all starts the thread that pumps them, which has descriptors of its own.
   using _plain = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -33,7 +33,7 @@ asRoot.test("of an ended tunnel no key is left in the daemon's memory, nor of a 
   };
   for (const bound of [false, true]) {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
-    const handshake = pair.handshake(bound ? portPrologue(guest.port) : new Uint8Array(0));
+    const handshake = handshakeOf(identity, bound ? portPrologue(guest.port) : undefined);
     await client.say(handshake.first(OFFER));
     const session = handshake.finish(await client.message());
     if (bound) await client.say(session.seal(READY));
@@ -55,7 +55,7 @@ asRoot.test("of an ended tunnel no key is left in the daemon's memory, nor of a 
   }
   {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}&identity=1`);
-    const stranger = pair.handshake(new Uint8Array(0), new Uint8Array(32).fill(5));
+    const stranger = handshakeOf(identity, undefined, new Uint8Array(32).fill(5));
     await client.send(frame(FIN | OP.binary, stranger.first(OFFER)));
     strictEqual((await client.closed()).code, 4403);
     note("stranger", stranger);

@@ -3,7 +3,8 @@ import { Daemon } from "../support/daemon.ts";
 import { portPrologue, READY, type Session } from "../../src/client/noise.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { closedBy, TunnelClient } from "../support/tunnel_client.ts";
-import { House, NONE, OFFER, PrivateTunnel } from "../support/tunnel_house.ts";
+import { House, OFFER, PrivateTunnel } from "../support/tunnel_house.ts";
+import { NONE } from "../support/handshake.ts";
 
 House.test("what is no WebSocket frame proves nothing, and ends a relay", async (house) => {
   const broken = frame(FIN | 3, "x");
@@ -14,7 +15,7 @@ House.test("what is no WebSocket frame proves nothing, and ends a relay", async 
   }
   {
     using client = await house.ask();
-    const handshake = house.pair.handshake(portPrologue(house.guest.port));
+    const handshake = house.handshake(portPrologue(house.guest.port));
     await client.say(handshake.first(OFFER));
     await client.message();
     await client.send(broken);
@@ -32,14 +33,14 @@ House.test("what is no WebSocket frame proves nothing, and ends a relay", async 
 House.test(
   "what does not prove the client is refused with one and the same sentence, and nothing is dialled",
   async (house, test) => {
-    const { pair, guest } = house;
+    const { identity, guest } = house;
     const first = (prologue: Uint8Array<ArrayBuffer> = NONE): Uint8Array<ArrayBuffer> =>
-      pair.handshake(prologue).first(OFFER);
+      house.handshake(prologue).first(OFFER);
     const stranger = new Uint8Array(32).fill(5);
     const flipped = first();
     flipped[40] = (flipped[40] ?? 0) ^ 1;
     const attempts: Record<string, Uint8Array[]> = {
-      "a stranger's key": [frame(FIN | OP.binary, pair.handshake(NONE, stranger).first(OFFER))],
+      "a stranger's key": [frame(FIN | OP.binary, house.handshake(NONE, stranger).first(OFFER))],
       "a truncated message": [frame(FIN | OP.binary, first().subarray(0, 47))],
       "a message that is too long": [frame(FIN | OP.binary, new Uint8Array([...first(), 0]))],
       "an empty message": [frame(FIN | OP.binary)],
@@ -48,7 +49,7 @@ House.test(
       "a text message": [frame(FIN | OP.text, "in words")],
       "another port's prologue": [frame(FIN | OP.binary, first(portPrologue(guest.port ^ 1)))],
       "a payload of two bytes": [
-        frame(FIN | OP.binary, pair.handshake().first(new Uint8Array([1, 1]))),
+        frame(FIN | OP.binary, house.handshake().first(new Uint8Array([1, 1]))),
       ],
       "plain bytes": [frame(FIN | OP.binary, "GET / HTTP/1.1\r\n\r\n")],
     };
@@ -72,7 +73,7 @@ House.test(
     for (const [name, confirm] of Object.entries(confirmations)) {
       await test.step(name, async () => {
         using client = await house.ask();
-        const handshake = pair.handshake(portPrologue(guest.port));
+        const handshake = house.handshake(portPrologue(guest.port));
         await client.say(handshake.first(OFFER));
         const session = handshake.finish(await client.message());
         await client.send(confirm(session));
@@ -89,14 +90,17 @@ House.test(
     strictEqual(guest.dials, 1);
     await house.daemon.logWritten();
     for (const line of house.daemon.log.toString().split("\n")) {
-      ok(!line.includes(pair.seedBytes.toBase64()) && !line.includes(pair.secret.toHex()), line);
+      ok(
+        !line.includes(identity.payload().identity_seed) && !line.includes(identity.secret.toHex()),
+        line,
+      );
     }
   },
 );
 
 House.test("a replayed handshake proves nothing under either prologue: it is refused, and nothing is dialled", async (house) => {
   for (const prologue of [NONE, portPrologue(house.guest.port)]) {
-    const handshake = house.pair.handshake(prologue);
+    const handshake = house.handshake(prologue);
     const recorded = handshake.first(OFFER);
     const dials = house.guest.dials;
     {
@@ -121,8 +125,8 @@ Deno.test("a handshake replayed to another daemon with the same seed gets a dial
   // may be the first to speak: what is left to the replayer is that there is one, and how long its messages are.
   await using first = await House.open();
   await using second = await Daemon.start();
-  await second.bootstrap("second", {}, first.pair.payload);
-  const handshake = first.pair.handshake();
+  await second.bootstrap("second", { identity: first.identity });
+  const handshake = first.handshake();
   const recorded = handshake.first(OFFER);
   using client = await first.ask();
   await client.say(recorded);
@@ -146,8 +150,8 @@ House.test("a client that says nothing, or stops half-way, is refused after five
   using halfway = await house.ask();
   using unconfirmed = await house.ask();
   const begun = performance.now();
-  await halfway.send(frame(FIN | OP.binary, house.pair.handshake().first(OFFER)).subarray(0, 20));
-  await unconfirmed.say(house.pair.handshake(portPrologue(house.guest.port)).first(OFFER));
+  await halfway.send(frame(FIN | OP.binary, house.handshake().first(OFFER)).subarray(0, 20));
+  await unconfirmed.say(house.handshake(portPrologue(house.guest.port)).first(OFFER));
   await unconfirmed.message();
   for (const client of [silent, unconfirmed, halfway]) {
     const next = await client.frame();

@@ -1,12 +1,15 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
-import { WebSocket as WsClient } from "ws";
+import { once } from "node:events";
+import { WebSocket } from "ws";
+import { Guest as Client } from "../../src/client/guest.ts";
+import { within } from "../support/await_event.ts";
 import { digest, noise } from "../support/bytes.ts";
 import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient, UPGRADE } from "../support/tunnel_client.ts";
 import { withTunnel } from "../support/with_tunnel.ts";
 import { Guest } from "../support/tunnel_guest.ts";
-import { close, echoed, opened } from "../support/tunnel_socket.ts";
+import { echoed } from "../support/tunnel_echo.ts";
 import { withDaemon } from "../support/with_daemon.ts";
 
 withTunnel.test("a guest that speaks first is heard by a client that says nothing", async ({ client, connection }) => {
@@ -81,16 +84,17 @@ withTunnel.test("many bytes arrive as they were sent, both ways at once", async 
   strictEqual(await digest(heardDown), await digest(down));
 });
 
-withDaemon.test("the ws package and Deno's own client speak to it", async ({ daemon }) => {
+withDaemon.test("the ws package speaks to it", async ({ daemon }) => {
   using guest = new Guest();
   guest.echo();
   const url = `ws://127.0.0.1:${daemon.port}/v1/tcp?port=${guest.port}`;
   const headers = { authorization: `Bearer ${daemon.token}` };
-  const ofPackage = new WsClient(url, { headers }) as unknown as WebSocket;
-  for (const client of [await opened(ofPackage), await opened(new WebSocket(url, { headers }))]) {
-    strictEqual(await echoed(client, "through it"), "through it");
-    strictEqual(await close(client), 1000);
-  }
+  const client = new WebSocket(url, { headers });
+  await within("the tunnel open", once(client, "open"));
+  client.send("through it");
+  strictEqual(String((await within("the echo", once(client, "message")))[0]), "through it");
+  client.close(1000);
+  strictEqual((await within("the close", once(client, "close")))[0], 1000);
 });
 
 withDaemon.test("a connection that has served requests before is upgraded like a new one", async ({ daemon }) => {
@@ -113,10 +117,11 @@ Deno.test("a daemon that listens on all addresses relays for each of them", asyn
   using guest = new Guest();
   guest.echo();
   for (const host of ["127.0.0.1", "[::1]"]) {
-    const url = `ws://${host}:${daemon.port}/v1/tcp?port=${guest.port}`;
-    const headers = { authorization: `Bearer ${daemon.token}` };
-    const client = await opened(new WebSocket(url, { headers }));
-    strictEqual(await echoed(client, host), host);
-    await close(client);
+    const client = new Client(`http://${host}:${daemon.port}`, { token: daemon.token });
+    const tunnel = await client.connect(guest.port);
+    const bytes = new TextEncoder().encode(host);
+    deepStrictEqual(await echoed(tunnel, bytes), bytes);
+    tunnel.close();
+    strictEqual((await within("the close", tunnel.closed)).code, 1000);
   }
 });

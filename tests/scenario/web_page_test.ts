@@ -40,7 +40,7 @@ Deno.test("for a web page there are no hooks: 404 whatever the method, and nothi
       }
     }
   }
-  const { bootstrapped, hooks, hooks_dropped } = await daemon.health();
+  const { bootstrapped, hooks, hooks_dropped } = await daemon.guest.health();
   deepStrictEqual([bootstrapped, hooks, hooks_dropped], [false, [], 0]);
 
   using connection = await daemon.connect();
@@ -48,7 +48,7 @@ Deno.test("for a web page there are no hooks: 404 whatever the method, and nothi
   strictEqual((await connection.ask("POST", `${HOOK_PREFIX}/ready`, typed)).status, 200);
   const run = { ":path": `${HOOK_PREFIX}/run`, ":method": "POST" };
   strictEqual((await client.ask(run, latin1(RUN))).head[":status"], 200);
-  deepStrictEqual((await daemon.health()).hooks.map(({ hook }) => hook), ["ready", "run"]);
+  deepStrictEqual((await daemon.guest.health()).hooks.map(({ hook }) => hook), ["ready", "run"]);
   await daemon.logWritten();
   deepStrictEqual(
     daemon.log.withMessage("hook").map(({ hook }) => hook),

@@ -3,7 +3,7 @@
  * state that it is for, and then blocks without burning time: on its stdin where it has one, for ever otherwise.
  */
 
-/** Says ready, then ends with its stdin (`stdin: true`), with exit code 0. */
+/** Says ready, then ends with its stdin (`stdin: "piped"`), with exit code 0. */
 export const UNTIL_EOF = "echo ready; cat >/dev/null";
 
 /** Says ready, then repeats each line it is given, to its stdout. */

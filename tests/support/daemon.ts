@@ -10,18 +10,22 @@
  * At the end of the block it gets SIGTERM and has to exit with 0, whatever the test left running in it.
  */
 
-import type { PollResponse } from "../../src/contract/exec.ts";
-import type { ProcGroup, ProcsResponse } from "../../src/contract/system.ts";
+import type { CommandOptions } from "../../src/client/command.ts";
+import { execPath, type Outcome } from "../../src/client/exec_calls.ts";
+import { Guest } from "../../src/client/guest.ts";
+import type { RunOptions } from "../../src/client/hooks.ts";
+import type { StdinResponse } from "../../src/contract/exec.ts";
+import type { ProcGroup } from "../../src/contract/system.ts";
 import { json, text } from "./answers.ts";
 import { PATIENCE_MS, within } from "./await_event.ts";
-import { ExecClient, type ExecOptions, execPath } from "./exec_client.ts";
+import { CheckedTransport } from "./checked_transport.ts";
 import { LogLines } from "./log_lines.ts";
 import { fdCount, residentBytes, threadNames } from "./proc.ts";
 import { Published, type PublishedDocument } from "./published.ts";
 import { RawConnection, request } from "./raw_http.ts";
 import { SseStream, type StreamRest } from "./sse.ts";
 
-export { type ExecOptions, execPath } from "./exec_client.ts";
+export { execPath } from "../../src/client/exec_calls.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
@@ -42,19 +46,21 @@ export interface DaemonOptions {
   readonly through?: readonly string[];
 }
 
-/** A running daemon and a client for it. */
-export class Daemon extends ExecClient implements AsyncDisposable {
+/** A running daemon, the client library's way to it, and requests by hand for what that would not send or show. */
+export class Daemon implements AsyncDisposable {
   readonly log: LogLines;
   readonly exited: Promise<Deno.CommandStatus>;
   readonly #child: Deno.ChildProcess;
   readonly #client = Deno.createHttpClient({});
+  readonly #fetch: typeof fetch = (url, init) => fetch(url, { ...init, client: this.#client });
   #port = 0;
   #published: Published | undefined;
+  #token: string | undefined;
+  #guest: Guest | undefined;
   /** Once a test has ended the daemon itself, its exit code is that test's business. */
   #endedByTest = false;
 
   private constructor(child: Deno.ChildProcess) {
-    super();
     this.#child = child;
     this.exited = child.status;
     this.log = new LogLines(child.stderr);
@@ -81,6 +87,7 @@ export class Daemon extends ExecClient implements AsyncDisposable {
       const line = await daemon.log.until("the daemon listen", ({ msg }) => msg === "listening");
       daemon.#port = Number(line["port"]);
       daemon.#published = new Published(await json(await daemon.fetch("/v1/schema")));
+      daemon.token = undefined;
       return daemon;
     } catch (error) {
       daemon.signal("SIGKILL");
@@ -113,6 +120,23 @@ export class Daemon extends ExecClient implements AsyncDisposable {
     return `http://127.0.0.1:${this.#port}`;
   }
 
+  /** The token that the run hook installed; requests carry it once there is one. */
+  get token(): string | undefined {
+    return this.#token;
+  }
+
+  set token(token: string | undefined) {
+    this.#token = token;
+    const transport = new CheckedTransport(this.#fetch, this.#published);
+    this.#guest = new Guest(this.url, { token, transport, retryMs: 0 });
+  }
+
+  /** What users drive a guest with. Every answer is held against the schema, and a failed connection is not tried again. */
+  get guest(): Guest {
+    if (this.#guest === undefined) throw new Error("Cannot ask the daemon: it does not listen yet");
+    return this.#guest;
+  }
+
   get authorization(): readonly ["Authorization", string] {
     return ["Authorization", `Bearer ${this.token}`];
   }
@@ -125,11 +149,9 @@ export class Daemon extends ExecClient implements AsyncDisposable {
   /** Posts the run hook and keeps the token for later requests. */
   async bootstrap(
     token: string = crypto.randomUUID(),
-    env: Readonly<Record<string, string>> = {},
-    more: Readonly<Record<string, string>> = {},
+    more: Omit<RunOptions, "token"> = {},
   ): Promise<void> {
-    const payload = JSON.stringify({ agent_token: token, env, ...more });
-    await text(await this.hook("run", { runHookPayload: payload }));
+    await this.guest.hooks.run({ token, ...more });
     this.token = token;
   }
 
@@ -155,16 +177,39 @@ export class Daemon extends ExecClient implements AsyncDisposable {
    * Fetches a path with the token, if there is one; an `authorization` header that is given wins, empty none.
    * Throws where the answer is none that the daemon's schema announces.
    */
-  override async fetch(path: string, init: RequestInit = {}): Promise<Response> {
+  async fetch(path: string, init: RequestInit = {}): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.token !== undefined && !headers.has("authorization")) {
       headers.set("authorization", `Bearer ${this.token}`);
     }
     if (headers.get("authorization") === "") headers.delete("authorization");
-    const answer = fetch(this.url + path, { ...init, headers, client: this.#client });
     const method = init.method ?? "GET";
+    const answer = this.#fetch(this.url + path, { ...init, headers });
     const response = await within(`an answer to ${method} ${path}`, answer);
     return await this.#published?.checked(method, path, response) ?? response;
+  }
+
+  /** Posts bytes or a string as they are, anything else as JSON, undefined as no body. */
+  async post(path: string, body?: unknown, init: RequestInit = {}): Promise<Response> {
+    const raw = typeof body === "string" || body instanceof Uint8Array || body === undefined;
+    return await this.fetch(path, {
+      ...init,
+      method: "POST",
+      body: raw ? (body as BodyInit | undefined) ?? null : JSON.stringify(body),
+    });
+  }
+
+  /** Starts a command, a string with the shell; gives its id. */
+  async exec(command: string | readonly string[], options: CommandOptions = {}): Promise<string> {
+    if (typeof command === "string") return await this.guest.shell(command, options).start();
+    const [program = "", ...args] = command;
+    return await this.guest.command(program, { ...options, args }).start();
+  }
+
+  /** Writes to stdin and, with `eof`, closes it. */
+  async stdin(id: string, data: string | Uint8Array, eof = false): Promise<StdinResponse> {
+    const bytes = typeof data === "string" ? new TextEncoder().encode(data) : data;
+    return await this.guest.writeStdin(id, bytes, { eof });
   }
 
   async stream(id: string, offset?: number | bigint): Promise<SseStream> {
@@ -174,7 +219,7 @@ export class Daemon extends ExecClient implements AsyncDisposable {
   /** Starts a script and reads its stream until it has said `ready`, and a newline. */
   async ready(
     script: string,
-    options: ExecOptions = {},
+    options: CommandOptions = {},
   ): Promise<SseStream & { readonly id: string }> {
     const id = await this.exec(script, options);
     const stream = await this.stream(id);
@@ -200,7 +245,7 @@ export class Daemon extends ExecClient implements AsyncDisposable {
   }
 
   #sse(body: ReadableStream<Uint8Array>): SseStream {
-    return new SseStream(body, (event) => this.#published?.checkEvent(event));
+    return new SseStream(body, (frame) => this.#published?.checkEvent(frame));
   }
 
   async #attach(id: string, offset?: number | bigint): Promise<ReadableStream<Uint8Array>> {
@@ -211,19 +256,14 @@ export class Daemon extends ExecClient implements AsyncDisposable {
   }
 
   /** Waits for the command's end by its stream, then polls. */
-  async outcome(id: string): Promise<Required<PollResponse>> {
+  async outcome(id: string): Promise<Outcome> {
     await this.follow(id);
-    return await this.poll(id) as Required<PollResponse>;
-  }
-
-  /** All groups, or that of one exec. */
-  async procs(): Promise<readonly ProcGroup[]> {
-    return (await json<ProcsResponse>(await this.fetch("/v1/procs"))).procs;
+    return await this.guest.poll(id) as Outcome;
   }
 
   /** The group of one exec; throws for an unknown one. */
   async group(id: string): Promise<ProcGroup> {
-    const found = (await this.procs()).find(({ exec_id }) => exec_id === id);
+    const found = (await this.guest.procs()).find(({ exec_id }) => exec_id === id);
     if (found === undefined) throw new Error(`Cannot find exec ${id} in procs`);
     return found;
   }

@@ -56,7 +56,7 @@ export class Footprint {
     );
     const id = await daemon.exec(["echo", "warm"]);
     strictEqual((await daemon.outcome(id)).stdout, "warm\n");
-    await daemon.ack(id);
+    await daemon.guest.ack(id);
     await healthy(daemon);
     return new Footprint(daemon);
   }

@@ -101,7 +101,7 @@ async function connected(
 
 /** Begins to write when it is told. */
 export async function gated(daemon: Daemon): Promise<string> {
-  return await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: true });
+  return await daemon.exec(`head -c1 >/dev/null; ${flood(SIZE)}`, { stdin: "piped" });
 }
 
 /** Tells a command to write once its readers have begun, and gives what each of them received. */

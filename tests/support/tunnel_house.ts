@@ -3,30 +3,29 @@
 import { strictEqual } from "node:assert/strict";
 import type { BareSocket } from "./bare_socket.ts";
 import { Daemon } from "./daemon.ts";
-import { portPrologue, READY, type Session } from "../../src/client/noise.ts";
-import { bootstrapPair, type Pair } from "./pair.ts";
+import { type Handshake, portPrologue, READY, type Session } from "../../src/client/noise.ts";
+import type { Identity } from "../../src/client/identity.ts";
+import { bootstrapIdentity, handshakeOf, NONE } from "./handshake.ts";
 import { TunnelClient } from "./tunnel_client.ts";
 import { Guest } from "./tunnel_guest.ts";
 
 /** What a client offers. */
 export const OFFER = new Uint8Array([1]);
-/** The empty prologue, or nothing. */
-export const NONE = new Uint8Array(0);
 export const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
 
 export class House implements AsyncDisposable {
   readonly daemon: Daemon;
-  readonly pair: Pair;
+  readonly identity: Identity;
   readonly guest: Guest = new Guest();
 
-  private constructor(daemon: Daemon, pair: Pair) {
+  private constructor(daemon: Daemon, identity: Identity) {
     this.daemon = daemon;
-    this.pair = pair;
+    this.identity = identity;
   }
 
   static async open(): Promise<House> {
     const daemon = await Daemon.start();
-    return new House(daemon, await bootstrapPair(daemon));
+    return new House(daemon, await bootstrapIdentity(daemon));
   }
 
   /** A test that begins with one. */
@@ -42,10 +41,15 @@ export class House implements AsyncDisposable {
     return TunnelClient.open(this.daemon, `?port=${this.guest.port}&identity=1`, behind);
   }
 
+  /** The client's side of a handshake; see {@link handshakeOf}. */
+  handshake(prologue?: Uint8Array, secret?: Uint8Array): Handshake {
+    return handshakeOf(this.identity, prologue, secret);
+  }
+
   /** A tunnel behind its handshake. */
   async tunnel(payload: Uint8Array = OFFER, bound = false): Promise<PrivateTunnel> {
     const client = await this.ask();
-    const handshake = this.pair.handshake(bound ? portPrologue(this.guest.port) : NONE);
+    const handshake = this.handshake(bound ? portPrologue(this.guest.port) : NONE);
     await client.say(handshake.first(payload));
     const session = handshake.finish(await client.message());
     if (bound) await client.say(session.seal(READY));

@@ -13,8 +13,8 @@ import {
   strictEqual,
 } from "node:assert/strict";
 import { text } from "../support/answers.ts";
+import { Identity } from "../../src/client/identity.ts";
 import { eventually } from "../support/await_event.ts";
-import { Pair } from "../support/pair.ts";
 import { checkFiles, checkReserve } from "./file_checks.ts";
 import { journey } from "./journey.ts";
 import type { Guest } from "./guest.ts";
@@ -25,13 +25,13 @@ import { checkNoIdentity, checkTunnel } from "./tunnel_checks.ts";
 const IMAGE_MACHINE_ID = "1".padStart(32, "0");
 const SHELF = new Shelf();
 /** Whom the guest's tunnels take for its client. */
-const pair = new Pair();
+const keys = Identity.generate();
 
 let machine: Machine;
 let guest: Guest;
 let frozen: Frozen;
 /** What the first guest that booted as a child of its init was, for another cold boot to differ from. */
-let coldBoot: Identity;
+let coldBoot: MachineIds;
 
 const step = journey("a guest on its way from the image to its end", async () => {
   await machine?.[Symbol.asyncDispose]();
@@ -53,12 +53,12 @@ async function restore(name: string, token?: string): Promise<void> {
   await turnTo(await Machine.restore(frozen, disk), token);
 }
 
-interface Identity {
+interface MachineIds {
   readonly machineId: string;
   readonly bootId: string;
 }
 
-async function identity(): Promise<Identity> {
+async function identity(): Promise<MachineIds> {
   const ids = await guest.sh("cat /etc/machine-id /proc/sys/kernel/random/boot_id");
   const [machineId = "", bootId = ""] = ids.split("\n");
   match(machineId, /^[0-9a-f]{32}$/);
@@ -66,7 +66,7 @@ async function identity(): Promise<Identity> {
   return { machineId, bootId };
 }
 
-function notTheSame(one: Identity, other: Identity): void {
+function notTheSame(one: MachineIds, other: MachineIds): void {
   notStrictEqual(one.machineId, other.machineId);
   notStrictEqual(one.bootId, other.bootId);
   for (const { machineId } of [one, other]) notStrictEqual(machineId, IMAGE_MACHINE_ID);
@@ -76,7 +76,7 @@ step("the image boots with 512 MiB, and the daemon answers before it has a token
   const disk = SHELF.disk("template", "amd64");
   const started = performance.now();
   await turnTo(await Machine.boot({ arch: "amd64", disk }));
-  const health = await guest.health();
+  const health = await guest.client.health();
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`health answered ${seconds} s after the start of QEMU`);
   strictEqual(health.bootstrapped, false);
@@ -87,9 +87,9 @@ step("the image boots with 512 MiB, and the daemon answers before it has a token
 });
 
 step("the probes of an image build are answered", async () => {
-  await guest.hook("ready");
-  await guest.hook("validate");
-  strictEqual((await guest.health()).bootstrapped, false);
+  await guest.client.hooks.ready();
+  await guest.client.hooks.validate();
+  strictEqual((await guest.client.health()).bootstrapped, false);
 });
 
 step("two guests that go on from one frozen machine differ in machine id and boot id", async () => {
@@ -97,18 +97,18 @@ step("two guests that go on from one frozen machine differ in machine id and boo
   await restore("first");
   await guest.run();
   const first = await identity();
-  await guest.hook("terminate");
+  await guest.client.hooks.terminate();
   await machine.poweredOff();
 
   await restore("second");
-  await guest.run({ env: { GREETING: "hello" }, ...pair.payload });
+  await guest.run({ env: { GREETING: "hello" }, identity: keys });
   notTheSame(first, await identity());
-  const { identity_degraded, identity_repaired } = await guest.health();
+  const { identity_degraded, identity_repaired } = await guest.client.health();
   deepStrictEqual([identity_repaired, identity_degraded], [true, false]);
 });
 
 step("hooks are told in the order of the platform, and the token is taken once", async () => {
-  const { bootstrapped, hooks } = await guest.health();
+  const { bootstrapped, hooks } = await guest.client.health();
   strictEqual(bootstrapped, true);
   deepStrictEqual(hooks.map(({ hook }) => hook), ["ready", "validate", "run"]);
   const other = { runHookPayload: JSON.stringify({ agent_token: "another" }) };
@@ -119,7 +119,7 @@ step("hooks are told in the order of the platform, and the token is taken once",
 step("the daemon is PID 1, untouched by root's SIGKILL and SIGSTOP", async () => {
   match(await guest.sh("tr '\\0' ' ' </proc/1/cmdline"), /guestd/);
   strictEqual(await guest.sh("id -u; kill -KILL 1; kill -STOP 1; echo sent"), "0\nsent");
-  strictEqual((await guest.health()).bootstrapped, true);
+  strictEqual((await guest.client.health()).bootstrapped, true);
 });
 
 step("the client that got the address stays and renews it", async () => {
@@ -142,11 +142,11 @@ step("what the daemon takes for itself as root, its commands do not have", async
 
 step("output streams while the command runs, with the run hook's environment", async () => {
   const id = await guest.start('echo "$GREETING"; read -r line; echo "$line" >&2; exit 3', {
-    stdin: true,
+    stdin: "piped",
   });
   await using stream = await guest.stream(id);
   await stream.untilOutput("hello\n", "stdout");
-  await guest.stdin(id, "and back\n");
+  await guest.client.writeStdin(id, new TextEncoder().encode("and back\n"));
   const rest = await stream.rest();
   strictEqual(rest.text("stderr"), "and back\n");
   strictEqual(rest.exit.exit_code, 3);
@@ -154,10 +154,10 @@ step("output streams while the command runs, with the run hook's environment", a
 
 step("a command is demoted to the uid and group that are asked for", async () => {
   const ids = await guest.sh("id -u; id -g; id -G; echo $HOME; touch /etc/mine || echo refused", {
-    user: 1000,
+    uid: 1000,
   });
   deepStrictEqual(ids.split("\n"), ["1000", "1000", "1000", "/home/user", "refused"]);
-  strictEqual(await guest.sh("id -u; id -g", { user: 4711, group: 42 }), "4711\n42");
+  strictEqual(await guest.sh("id -u; id -g", { uid: 4711, gid: 42 }), "4711\n42");
 });
 
 step("an orphan becomes a child of PID 1, which reaps it", checkOrphan);
@@ -179,47 +179,47 @@ step("files and trees go in and come out", () => checkFiles(guest));
 
 step("the reserve is kept free on the guest's disk", () => checkReserve(guest));
 
-step("a tunnel reaches a server in the guest, also with identity", () => checkTunnel(guest, pair));
+step("a tunnel reaches a server in the guest, also with identity", () => checkTunnel(guest, keys));
 
 step("a restored guest has lost nothing, and expired timeouts fire at once", async () => {
   const finished = await guest.start("echo before the freeze");
   await guest.follow(finished);
-  const running = await guest.start("echo started; read -r line; echo $line", { stdin: true });
+  const running = await guest.start("echo started; read -r line; echo $line", { stdin: "piped" });
   await (await guest.stream(running)).untilOutput("started\n");
   const background = await guest.sh("sleep 100000 >/dev/null 2>&1 & echo $!");
-  const leased = await guest.start("echo leased; exec sleep 100000", { timeout_sec: 1800 });
+  const leased = await guest.start("echo leased; exec sleep 100000", { timeout: 1_800_000 });
   await (await guest.stream(leased)).untilOutput("leased\n");
   const before = Number(await guest.sh("date +%s"));
-  await guest.hook("suspend");
+  await guest.client.hooks.suspend();
 
   frozen = await machine.freeze();
   await restore("resumed", guest.token);
   // What a platform's clock does while the guest does not run.
   await guest.sh(`date -s @${before + 3600}`);
-  await guest.hook("resume");
+  await guest.client.hooks.resume();
 
-  strictEqual((await guest.ack(finished)).stdout, "before the freeze\n");
-  await guest.stdin(running, "after it\n");
+  strictEqual((await guest.client.ack(finished)).stdout, "before the freeze\n");
+  await guest.client.writeStdin(running, new TextEncoder().encode("after it\n"));
   strictEqual((await guest.follow(running)).text(), "started\nafter it\n");
   match(await guest.sh(`tr '\\0' ' ' </proc/${background}/cmdline`), /^sleep 100000/);
-  const hooks = (await guest.health()).hooks.map(({ hook }) => hook);
+  const hooks = (await guest.client.health()).hooks.map(({ hook }) => hook);
   deepStrictEqual(hooks.slice(-2), ["suspend", "resume"]);
   const expired = async (): Promise<boolean> => {
-    const seen = async (): Promise<boolean> => (await guest.poll(leased)).phase === "exited";
+    const seen = async (): Promise<boolean> => (await guest.client.poll(leased)).phase === "exited";
     return await eventually("the timeout", seen, 5000).catch(() => false);
   };
   ok(await expired(), "a timeout of half an hour has not fired though an hour went by");
-  strictEqual((await guest.ack(leased)).signal, 15);
+  strictEqual((await guest.client.ack(leased)).signal, 15);
 });
 
 step("terminate ends what runs, tells its stream so, and powers the machine off", async () => {
   const id = await guest.start(
     "trap 'echo asked; exit 4' TERM; echo on; read -r line",
-    { stdin: true },
+    { stdin: "piped" },
   );
   await using stream = await guest.stream(id);
   await stream.untilOutput("on\n");
-  await guest.hook("terminate");
+  await guest.client.hooks.terminate();
   const rest = await stream.rest();
   strictEqual(rest.text("stdout"), "asked\n");
   strictEqual(rest.exit.exit_code, 4);
@@ -249,7 +249,7 @@ step("as a child of an init it reaps orphans too, and the machine powers off", a
   match(await guest.sh("cat /proc/1/cmdline"), /sbin\/init/);
   await checkOrphan();
   await checkNoIdentity(guest);
-  await guest.hook("terminate");
+  await guest.client.hooks.terminate();
   await machine.poweredOff();
   ok(machine.console.toString().includes("the daemon has ended with 0"));
 });
@@ -272,7 +272,7 @@ step("without an address the daemon starts, and takes one that comes late", asyn
   await turnTo(await Machine.boot({ arch: "amd64", disk, unplugged: true }));
   ok(machine.console.toString().includes("guest: no network on eth0"));
   await machine.plugIn();
-  strictEqual((await guest.health()).bootstrapped, false);
-  await guest.hook("terminate");
+  strictEqual((await guest.client.health()).bootstrapped, false);
+  await guest.client.hooks.terminate();
   await machine.poweredOff();
 });

@@ -23,24 +23,24 @@ Deno.test("the arm64 image boots, answers, runs commands and powers off", async 
   const started = performance.now();
   await using machine = await Machine.boot({ arch: "arm64", disk });
   using guest = await machine.guest();
-  strictEqual((await guest.health()).bootstrapped, false);
+  strictEqual((await guest.client.health()).bootstrapped, false);
   const seconds = ((performance.now() - started) / 1000).toFixed(1);
   console.log(`health answered ${seconds} s after the start of QEMU`);
 
-  for (const hook of ["ready", "validate"] as const) await guest.hook(hook);
+  for (const hook of ["ready", "validate"] as const) await guest.client.hooks[hook]();
   await guest.run();
   console.log(`after the run hook: ${await guest.daemonMemory()}`);
   strictEqual(await guest.sh("uname -m"), "aarch64");
   match(await guest.sh("tr '\\0' ' ' </proc/1/cmdline"), /guestd/);
-  strictEqual(await guest.sh("id -u; id -g", { user: 1000 }), "1000\n1000");
-  const echo = await guest.start("read -r line; echo $line; exit 5", { stdin: true });
-  await guest.stdin(echo, "there and back\n");
+  strictEqual(await guest.sh("id -u; id -g", { uid: 1000 }), "1000\n1000");
+  const echo = await guest.start("read -r line; echo $line; exit 5", { stdin: "piped" });
+  await guest.client.writeStdin(echo, new TextEncoder().encode("there and back\n"));
   const rest = await guest.follow(echo);
   deepStrictEqual([rest.text(), rest.exit.exit_code], ["there and back\n", 5]);
   const stuck = await guest.start("exec sleep 100000");
-  await guest.kill(stuck);
-  strictEqual((await guest.ack(stuck)).signal, 15);
+  await guest.client.kill(stuck);
+  strictEqual((await guest.client.ack(stuck)).signal, 15);
 
-  await guest.hook("terminate");
+  await guest.client.hooks.terminate();
   await machine.poweredOff();
 });

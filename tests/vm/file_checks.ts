@@ -61,7 +61,7 @@ export async function checkFiles(guest: Guest): Promise<void> {
 /** Fills the guest's disk up to the reserve, and empties it again. */
 export async function checkReserve(guest: Guest): Promise<void> {
   const disk = async (): Promise<{ available: number; reserve: number; pressed: boolean }> => {
-    const { disk } = await guest.health();
+    const { disk } = await guest.client.health();
     if (disk === null) throw new Error("Cannot check the reserve: the disk could not be measured");
     return {
       available: Number(disk.available_bytes),

@@ -3,27 +3,34 @@
  * the process, which is in another machine.
  */
 
+import type { CommandOptions } from "../../src/client/command.ts";
+import { execPath } from "../../src/client/exec_calls.ts";
+import type { RunOptions } from "../../src/client/hooks.ts";
+import { Guest as Client } from "../../src/client/guest.ts";
 import { text } from "../support/answers.ts";
 import { within } from "../support/await_event.ts";
+import { CheckedTransport } from "../support/checked_transport.ts";
 import { SseStream, type StreamRest } from "../support/sse.ts";
-import { HOOK_PREFIX } from "../support/daemon.ts";
-import { ExecClient, type ExecOptions, execPath } from "../support/exec_client.ts";
 
 /** How long an answer may take, in milliseconds. */
 const ANSWER_MS = 60_000;
 
-/** A lifecycle hook without a body. */
-export type Hook = "ready" | "validate" | "suspend" | "resume" | "terminate";
-
 /** One guest, as its platform and its client see it. */
-export class Guest extends ExecClient implements Disposable {
+export class Guest implements Disposable {
   readonly port: number;
-  readonly #client = Deno.createHttpClient({});
+  token: string | undefined;
+  readonly #connections = Deno.createHttpClient({});
+  readonly #fetch: typeof fetch = (url, init) => fetch(url, { ...init, client: this.#connections });
 
   constructor(port: number, token?: string) {
-    super();
     this.port = port;
     this.token = token;
+  }
+
+  /** What users drive a guest with; a failed connection is not tried again. */
+  get client(): Client {
+    const transport = new CheckedTransport(this.#fetch, undefined, ANSWER_MS);
+    return new Client(this.url, { token: this.token, transport, retryMs: 0 });
   }
 
   get url(): string {
@@ -31,33 +38,27 @@ export class Guest extends ExecClient implements Disposable {
   }
 
   /** Fetches with the token, if there is one. */
-  override async fetch(
+  async fetch(
     path: string,
     init: RequestInit = {},
     answerMs: number = ANSWER_MS,
   ): Promise<Response> {
     const headers = new Headers(init.headers);
     if (this.token !== undefined) headers.set("authorization", `Bearer ${this.token}`);
-    const answer = fetch(this.url + path, { ...init, headers, client: this.#client });
+    const answer = this.#fetch(this.url + path, { ...init, headers });
     return await within(`an answer to ${init.method ?? "GET"} ${path}`, answer, answerMs);
   }
 
-  /** Posts a hook; throws unless it is answered with 200 and nothing. */
-  async hook(name: Hook): Promise<void> {
-    await text(await this.post(`${HOOK_PREFIX}/${name}`));
-  }
-
-  /** Posts the run hook with a new token and whatever else the payload is to hold. */
-  async run(more: Readonly<Record<string, unknown>> = {}): Promise<string> {
+  /** Posts the run hook with a new token and whatever else it is to bring. */
+  async run(more: Omit<RunOptions, "token"> = {}): Promise<void> {
     const token = crypto.randomUUID();
-    const runHookPayload = JSON.stringify({ agent_token: token, ...more });
-    await text(await this.post(`${HOOK_PREFIX}/run`, { runHookPayload }));
-    return this.token = token;
+    await this.client.hooks.run({ token, ...more });
+    this.token = token;
   }
 
   /** Starts a script of the guest's shell. */
-  async start(script: string, options: ExecOptions = {}): Promise<string> {
-    return await this.exec(script, options);
+  async start(script: string, options: CommandOptions = {}): Promise<string> {
+    return await this.client.shell(script, options).start();
   }
 
   async stream(id: string, offset = 0n): Promise<SseStream> {
@@ -73,14 +74,13 @@ export class Guest extends ExecClient implements Disposable {
   }
 
   /** Runs a script to its end; its output, without white space at the ends. Throws when it fails. */
-  async sh(script: string, options: ExecOptions = {}): Promise<string> {
-    const id = await this.start(script, options);
-    await this.follow(id);
-    const { exit_code, stdout, stderr } = await this.ack(id);
-    if (exit_code !== 0) {
-      throw new Error(`Cannot run '${script}' in the guest: ${exit_code}, ${stderr}${stdout}`);
-    }
-    return stdout.trim();
+  async sh(script: string, options: CommandOptions = {}): Promise<string> {
+    const output = await this.client.shell(script, options).output();
+    const [stdout, stderr] = [output.stdout, output.stderr].map((it) =>
+      new TextDecoder().decode(it)
+    );
+    if (output.success) return stdout?.trim() ?? "";
+    throw new Error(`Cannot run '${script}' in the guest: ${output.code}, ${stderr}${stdout}`);
   }
 
   /** The memory of the daemon, as the guest's PID 1, now and at its most. */
@@ -89,6 +89,6 @@ export class Guest extends ExecClient implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    this.#client.close();
+    this.#connections.close();
   }
 }

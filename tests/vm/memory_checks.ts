@@ -2,12 +2,13 @@
 
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import type { PollResponse } from "../../src/contract/exec.ts";
-import { echoed } from "../support/tunnel_socket.ts";
+import type { Tunnel } from "../../src/client/tunnel.ts";
+import { echoed } from "../support/tunnel_echo.ts";
 import { put } from "./file_checks.ts";
 import { journey } from "./journey.ts";
 import type { Guest } from "./guest.ts";
 import { Machine, Shelf } from "./machine.ts";
-import { openTunnel, startEcho } from "./tunnel_checks.ts";
+import { ECHO_PORT, startEcho } from "./tunnel_checks.ts";
 
 const MIB = 1024 ** 2;
 const OUTPUT_BYTES = 8 * MIB;
@@ -56,20 +57,20 @@ step(`${OUTPUTS} commands keep 8 MiB of unacked output each`, async () => {
   ok(Number(await guest.sh("sed -n 's/^VmLck:\\s*\\([0-9]*\\) kB/\\1/p' /proc/1/status")) > 50_000);
   for (let n = 0; n < OUTPUTS; n++) {
     const id = outputId(n);
-    await guest.start(`yes ${id} | head -c ${OUTPUT_BYTES}`, { exec_id: id });
+    await guest.start(`yes ${id} | head -c ${OUTPUT_BYTES}`, { id });
     // From its end on the stream has nothing but the exit to tell.
     const { exit } = await guest.follow(id, BigInt(OUTPUT_BYTES));
     strictEqual(exit.offset, BigInt(OUTPUT_BYTES));
     made = n + 1;
   }
-  strictEqual((await guest.health()).busy, false);
+  strictEqual((await guest.client.health()).busy, false);
   await tell(`with ${made * 8} MiB unacked`);
 });
 
 step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry data`, async () => {
   const server = await startEcho(guest);
-  const tunnels: WebSocket[] = [];
-  for (let n = 0; n < TUNNELS; n++) tunnels.push(await openTunnel(guest, "port=7777"));
+  const tunnels: Tunnel[] = [];
+  for (let n = 0; n < TUNNELS; n++) tunnels.push(await guest.client.connect(ECHO_PORT));
   let uploaded = false;
   const began = performance.now();
   const upload = put(guest, "file", "/var/large", pattern(UPLOAD_MIB)).finally(() => {
@@ -81,7 +82,8 @@ step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry dat
     do {
       const next = new Promise((resolve) => setTimeout(resolve, MESSAGE_EVERY_MS));
       const message = `tunnel ${n}, ${rounds++} `.repeat(MESSAGE_BYTES).slice(0, MESSAGE_BYTES);
-      strictEqual(await echoed(tunnel, message), message);
+      const bytes = new TextEncoder().encode(message);
+      deepStrictEqual(await echoed(tunnel, bytes), bytes);
       await next;
     } while (!uploaded);
     return rounds;
@@ -91,12 +93,9 @@ step(`a file of ${UPLOAD_MIB} MiB is uploaded while ${TUNNELS} tunnels carry dat
   ok(Math.min(...carried) > 1, `rounds of each tunnel during the upload: ${carried}`);
   strictEqual(await guest.sh("stat -c %s /var/large; rm /var/large"), `${UPLOAD_MIB * MIB}`);
   await tell("after the upload, with all tunnels open");
-  for (const tunnel of tunnels) {
-    tunnel.onclose = null;
-    tunnel.close(1000);
-  }
-  await guest.kill(server);
-  await guest.ack(server);
+  for (const tunnel of tunnels) tunnel.close();
+  await guest.client.kill(server);
+  await guest.client.ack(server);
 });
 
 /** So many MiB, one at a time. */
@@ -114,7 +113,7 @@ function pattern(mib: number): ReadableStream<Uint8Array<ArrayBuffer>> {
 step("every output is still there, whole", async () => {
   for (let n = 0; n < made; n++) {
     const id = outputId(n);
-    const { stdout, truncated, exit_code }: PollResponse = await guest.ack(id);
+    const { stdout, truncated, exit_code }: PollResponse = await guest.client.ack(id);
     deepStrictEqual([exit_code, truncated, stdout?.length], [0, false, OUTPUT_BYTES]);
     ok(stdout === `${id}\n`.repeat(OUTPUT_BYTES / id.length + 1).slice(0, OUTPUT_BYTES), id);
   }
@@ -123,6 +122,6 @@ step("every output is still there, whole", async () => {
 
 step("the OOM killer has not been there", async () => {
   strictEqual(await guest.sh("sed -n 's/^oom_kill //p' /proc/vmstat"), "0");
-  await guest.hook("terminate");
+  await guest.client.hooks.terminate();
   await machine.poweredOff();
 });

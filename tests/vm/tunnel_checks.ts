@@ -1,21 +1,13 @@
 /** Tunnels to a server inside a guest. */
 
-import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, rejects, strictEqual } from "node:assert/strict";
+import { Identity } from "../../src/client/identity.ts";
 import { eventually, within } from "../support/await_event.ts";
-import { Pair } from "../support/pair.ts";
-import { close, closeCode, echoed, opened } from "../support/tunnel_socket.ts";
+import { echoed } from "../support/tunnel_echo.ts";
 import type { Guest } from "./guest.ts";
 
 /** Where the guest's own server listens. */
-const ECHO_PORT = 7777;
-
-/** Opens a tunnel to a port of the guest. */
-export async function openTunnel(guest: Guest, query: string): Promise<WebSocket> {
-  const headers = { authorization: `Bearer ${guest.token}` };
-  return await opened(
-    new WebSocket(`ws://127.0.0.1:${guest.port}/v1/tcp?${query}`, { headers }),
-  );
-}
+export const ECHO_PORT = 7777;
 
 /** Starts a server in the guest that gives each connection back what it sends. */
 export async function startEcho(guest: Guest): Promise<string> {
@@ -25,44 +17,26 @@ export async function startEcho(guest: Guest): Promise<string> {
   return id;
 }
 
-async function message(socket: WebSocket): Promise<Uint8Array<ArrayBuffer>> {
-  const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
-  socket.onmessage = ({ data }) => resolve(new Uint8Array(data as ArrayBuffer));
-  socket.onclose = ({ code }) => reject(new Error(`Cannot go on: closed with ${code}`));
-  return await within("a message of the tunnel", promise);
-}
-
-async function checkIdentity(guest: Guest, pair: Pair): Promise<void> {
-  const query = `port=${ECHO_PORT}&identity=1`;
-  const socket = await openTunnel(guest, query);
-  const handshake = pair.handshake();
-  socket.send(handshake.first());
-  const session = handshake.finish(await message(socket));
-  const secret = new TextEncoder().encode("for the guest alone");
-  socket.send(session.seal(secret));
-  deepStrictEqual(session.open(await message(socket)), secret);
-  await close(socket);
-
-  const stranger = await openTunnel(guest, query);
-  const refused = closeCode(stranger);
-  stranger.send(pair.handshake(undefined, new Pair().secret).first());
-  strictEqual(await refused, 4403);
-}
-
 /** An echo through a tunnel, with and without identity, and the ways in which one is refused. */
-export async function checkTunnel(guest: Guest, pair: Pair): Promise<void> {
+export async function checkTunnel(guest: Guest, identity: Identity): Promise<void> {
+  const { client } = guest;
   const server = await startEcho(guest);
-  const socket = await openTunnel(guest, `port=${ECHO_PORT}`);
-  const text = "through the tunnel ".repeat(5000);
-  strictEqual(await echoed(socket, text), text);
-  await close(socket);
-  await checkIdentity(guest, pair);
-  strictEqual(await closeCode(await openTunnel(guest, "port=1")), 4502);
-  await guest.kill(server);
-  await guest.ack(server);
+  const bytes = new TextEncoder().encode("through the tunnel ".repeat(5000));
+  for (const options of [{}, { identity }, { identity, prologue: "none" }] as const) {
+    const tunnel = await client.connect(ECHO_PORT, options);
+    deepStrictEqual(await echoed(tunnel, bytes), bytes);
+    tunnel.close();
+    strictEqual((await within("the close", tunnel.closed)).code, 1000);
+  }
+  const { secret } = Identity.generate().toJSON();
+  const stranger = Identity.from({ ...identity.toJSON(), secret });
+  await rejects(client.connect(ECHO_PORT, { identity: stranger }), { code: 4403 });
+  strictEqual((await within("the close", (await client.connect(1)).closed)).code, 4502);
+  await client.kill(server);
+  await client.ack(server);
 }
 
 /** A guest that was given no identity refuses to pretend. */
-export async function checkNoIdentity(guest: Guest): Promise<void> {
-  strictEqual(await closeCode(await openTunnel(guest, "port=1&identity=true")), 4401);
+export async function checkNoIdentity({ client }: Guest): Promise<void> {
+  await rejects(client.connect(1, { identity: Identity.generate() }), { code: 4401 });
 }
