@@ -1,9 +1,8 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import { text } from "../support/answers.ts";
 import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, getFile, getTar, stored } from "../support/files_client.ts";
+import { fileUrl } from "../support/files_client.ts";
 import { FrozenDisk } from "../support/frozen_disk.ts";
 import { type RawConnection, sized } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
@@ -33,13 +32,13 @@ function endless(scratch: Scratch): string {
 
 withDaemonAsRoot.test("searches for a line take turns with other downloads, and end when their clients leave", async ({ daemon, scratch }) => {
   const small = scratch.file("small", "content");
-  strictEqual(await text(await getFile(daemon, small)), "content");
+  strictEqual(await (await daemon.guest.readFile(small)).text(), "content");
   const fds = daemon.fdCount();
   const url = fileUrl("file", endless(scratch), { start_line: "2" });
   const connections = await ask(daemon, MANY, get(daemon, url));
   await eventually("the searches", () => daemon.fdCount() >= fds + MANY);
-  strictEqual(await text(await getFile(daemon, small)), "content");
-  strictEqual((await (await getTar(daemon, scratch.path)).body?.cancel()) ?? 0, 0);
+  strictEqual(await (await daemon.guest.readFile(small)).text(), "content");
+  await (await daemon.guest.downloadTar(scratch.path)).readable.cancel();
   for (const connection of connections) connection[Symbol.dispose]();
   await eventually("every file closed", () => daemon.fdCount() <= fds + 3);
 });
@@ -61,7 +60,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
   if (disk === undefined) return console.log("skipped: no disk can be mounted and frozen here");
   using scratch = new Scratch();
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_DISK_RESERVE_BYTES: "0" } });
-  await stored(daemon, scratch.join("first"), new Uint8Array(5 * MIB));
+  await daemon.guest.writeFile(scratch.join("first"), new Uint8Array(5 * MIB));
   const idle = daemon.rss();
   // All of these begin to write, and only then it hangs.
   const connections: RawConnection[] = [];
@@ -80,7 +79,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
     MANY,
     daemon.request("PUT", fileUrl("file", disk.join("late")), [sized(9)], "123456789"),
   );
-  await stored(daemon, scratch.join("other"), new Uint8Array(20 * MIB));
+  await daemon.guest.writeFile(scratch.join("other"), new Uint8Array(20 * MIB));
   const more = (daemon.rss() - idle) / MIB;
   ok(more < 150, `${more.toFixed(0)} MiB more for 60 uploads`);
   const fds = daemon.fdCount();
@@ -88,7 +87,7 @@ Deno.test("a disk that hangs holds up uploads to itself alone, and takes no memo
   await Promise.all(sending);
   // What waited for a thread is dropped; only what is inside the kernel has to wait.
   await eventually("the others dropped", () => daemon.fdCount() <= fds - MANY);
-  await stored(daemon, scratch.join("again"), "x");
+  await daemon.guest.writeFile(scratch.join("again"), "x");
   disk.thaw();
   await eventually("nothing of them left", () => {
     const names = [...Deno.readDirSync(disk.path)].map(({ name }) => name);

@@ -129,7 +129,7 @@ Deno.test("a symlink is followed, and a relative path starts at the working dire
   await using daemon = await Daemon.bootstrapped({ cwd: scratch.path });
   scratch.file("file", "content");
   Deno.symlinkSync("file", scratch.join("link"));
-  strictEqual(await text(await getFile(daemon, "link")), "content");
+  strictEqual(await (await daemon.guest.readFile("link")).text(), "content");
 });
 
 withNobody.test("what the daemon may not read is 500", async ({ daemon, scratch }) => {

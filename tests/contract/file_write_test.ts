@@ -4,7 +4,7 @@ import { output } from "../support/command.ts";
 import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, pieces, putFile, stored } from "../support/files_client.ts";
+import { fileUrl, pieces, putFile } from "../support/files_client.ts";
 import { CHUNKED, sized } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withDaemon, withNobody } from "../support/with_daemon.ts";
@@ -26,7 +26,7 @@ withDaemon.test("a body becomes the file, declared or chunked, of any size", asy
     strictEqual(await text(await putFile(daemon, path, content), 204), "");
     deepStrictEqual(Deno.readFileSync(path), content);
     Deno.removeSync(path);
-    await stored(daemon, path, pieces(content.slice(0, 7), content.slice(7)));
+    await daemon.guest.writeFile(path, pieces(content.slice(0, 7), content.slice(7)));
     deepStrictEqual(Deno.readFileSync(path), content);
   }
   deepStrictEqual(names(scratch.path), ["target"]);
@@ -37,14 +37,14 @@ Deno.test("parents are made 0755 and a new file 0644, whatever the umask; a mode
   const through = ["sh", "-c", 'umask 077; exec "$@"', "sh"];
   await using daemon = await Daemon.bootstrapped({ through });
   const path = scratch.join("a/b/file");
-  await stored(daemon, path, "x");
+  await daemon.guest.writeFile(path, "x");
   deepStrictEqual(
     [scratch.join("a"), scratch.join("a/b"), path].map(modeOf),
     [0o755, 0o755, 0o644],
   );
   const modes = { "0600": 0o600, "777": 0o777, "0o4711": 0o4711, "07777": 0o7777, "0": 0, "00": 0 };
   for (const [mode, bits] of Object.entries(modes)) {
-    await stored(daemon, path, "y", { mode });
+    await text(await putFile(daemon, path, "y", { mode }), 204);
     strictEqual(modeOf(path), bits, mode);
   }
 });
@@ -54,7 +54,7 @@ withDaemon.test("an existing file keeps its mode and its owner", async ({ daemon
   const root = Deno.uid() === 0;
   if (root) Deno.chownSync(path, 1234, 5678);
   Deno.chmodSync(path, 0o2750);
-  await stored(daemon, path, "after");
+  await daemon.guest.writeFile(path, "after");
   const { mode, uid, gid } = Deno.statSync(path);
   strictEqual((mode ?? 0) & 0o7777, 0o2750);
   if (root) deepStrictEqual([uid, gid], [1234, 5678]);
@@ -103,8 +103,8 @@ Deno.test("a body above max_body_bytes is 413, declared and on the wire, and lea
   using connection = await daemon.connect();
   await connection.send(daemon.request("PUT", fileUrl("file", fresh), [sized(1_000_001)]));
   strictEqual((await connection.response()).status, 413, "before a byte of the body");
-  await stored(daemon, fresh, new Uint8Array(1_000_000));
-  await stored(daemon, kept, pieces(new Uint8Array(1_000_000)));
+  await daemon.guest.writeFile(fresh, new Uint8Array(1_000_000));
+  await daemon.guest.writeFile(kept, pieces(new Uint8Array(1_000_000)));
 });
 
 Deno.test("the order of refusals is 400, 413, 507", async () => {
@@ -166,10 +166,10 @@ Deno.test("a symlink leads to what is written, also one that leads to nothing ye
   Deno.symlinkSync("../real", scratch.join("links/one"));
   Deno.symlinkSync("one", scratch.join("links/two"));
   Deno.symlinkSync("../made/there", scratch.join("links/dangling"));
-  await stored(daemon, scratch.join("links/two"), "after");
+  await daemon.guest.writeFile(scratch.join("links/two"), "after");
   strictEqual(Deno.readTextFileSync(real), "after");
   strictEqual(Deno.lstatSync(scratch.join("links/one")).isSymlink, true);
-  await stored(daemon, "links/dangling", "new");
+  await daemon.guest.writeFile("links/dangling", "new");
   strictEqual(Deno.readTextFileSync(scratch.join("made/there")), "new");
   strictEqual(Deno.lstatSync(scratch.join("links/dangling")).isSymlink, true);
 });
@@ -180,14 +180,14 @@ withNobody.test("where the directory takes no new file the target is written in 
   const own = scratch.file("closed/own", "before");
   Deno.chownSync(own, 65534, 65534);
   Deno.chmodSync(scratch.join("closed"), 0o555);
-  await stored(daemon, path, "short");
+  await daemon.guest.writeFile(path, "short");
   strictEqual(Deno.readTextFileSync(path), "short");
-  await stored(daemon, path, new Uint8Array(3 * MIB));
+  await daemon.guest.writeFile(path, new Uint8Array(3 * MIB));
   strictEqual(Deno.statSync(path).size, 3 * MIB);
   // A mode that it may not give is found out before the content is touched.
   match(await plain(await putFile(daemon, path, "x", { mode: "600" }), 500), /mode .*EPERM/);
   strictEqual(Deno.statSync(path).size, 3 * MIB);
-  await stored(daemon, own, "x", { mode: "6711" });
+  await daemon.guest.writeFile(own, "x", { mode: 0o6711 });
   strictEqual((Deno.statSync(own).mode ?? 0) & 0o7777, 0o6711);
   await plain(await putFile(daemon, scratch.join("closed/new"), "x"), 500);
   deepStrictEqual(names(scratch.join("closed")), ["file", "own"]);

@@ -52,8 +52,8 @@ withDaemon.test("the same tree gives the same bytes, however its directories are
     }
   }
   const [one, two] = [
-    await (await getTar(daemon, scratch.join("one"))).bytes(),
-    await (await getTar(daemon, scratch.join("two"))).bytes(),
+    await (await daemon.guest.downloadTar(scratch.join("one"))).bytes(),
+    await (await daemon.guest.downloadTar(scratch.join("two"))).bytes(),
   ];
   deepStrictEqual(one, two);
 });
@@ -65,7 +65,7 @@ withDaemon.test("sockets, fifos and devices are left out, a symlink as path is f
   using _listener = Deno.listen({ transport: "unix", path: scratch.join("dir/socket") });
   if (Deno.uid() === 0) output("mknod", scratch.join("dir/null"), "c", "1", "3");
   Deno.symlinkSync("dir", scratch.join("link"));
-  const members = listTar(await (await getTar(daemon, scratch.join("link"))).bytes());
+  const members = listTar(await (await daemon.guest.downloadTar(scratch.join("link"))).bytes());
   deepStrictEqual(members.map(({ name }) => name), ["./", "file"]);
 });
 
@@ -96,7 +96,7 @@ Deno.test("a tree beyond the limits is 413, one that meets them exactly comes", 
   scratch.file("a", "12345");
   scratch.file("b", "12345");
   Deno.linkSync(scratch.join("a"), scratch.join("c"));
-  strictEqual(listTar(await (await getTar(daemon, scratch.path)).bytes()).length, 4);
+  strictEqual(listTar(await (await daemon.guest.downloadTar(scratch.path)).bytes()).length, 4);
   scratch.file("b", "123456");
   match(await plain(await getTar(daemon, scratch.path), 413), /10 bytes/);
   scratch.file("b", "");
@@ -115,7 +115,7 @@ withDaemon.test("names of any bytes and length come back from GNU tar as they we
   output("sh", "-c", `cd ${scratch.join("tree")} && printf x > "$(printf '\\376%0150d' 0)"`);
   Deno.writeFileSync(
     scratch.join("tar"),
-    await (await getTar(daemon, scratch.join("tree"))).bytes(),
+    await (await daemon.guest.downloadTar(scratch.join("tree"))).bytes(),
   );
   Deno.mkdirSync(scratch.join("out"));
   output("tar", "-xf", scratch.join("tar"), "-C", scratch.join("out"));
@@ -129,7 +129,7 @@ withDaemon.test("a tree hundreds of directories deep is packed", async ({ daemon
   const script = `cd ${scratch.path} && mkdir t && cd t && i=0 && while [ $i -lt 300 ]; do ` +
     `mkdir a${"x".repeat(20)} b && echo $i > f && cd a* && i=$((i+1)); done`;
   output("bash", "-c", script);
-  const members = listTar(await (await getTar(daemon, scratch.join("t"))).bytes());
+  const members = listTar(await (await daemon.guest.downloadTar(scratch.join("t"))).bytes());
   strictEqual(members.length, 1 + 3 * 300);
   strictEqual(members.filter(({ name }) => name.endsWith("/f")).length, 299);
   output("rm", "-rf", scratch.join("t"));

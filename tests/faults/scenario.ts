@@ -6,7 +6,7 @@
 import { deepStrictEqual } from "node:assert/strict";
 import type { PollResponse } from "../../src/contract/exec.ts";
 import { Refused, StdinClosed } from "../../src/client/errors.ts";
-import { text } from "../support/answers.ts";
+import { text, UnexpectedStatus } from "../support/answers.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { type Daemon, execPath } from "../support/daemon.ts";
 import { getFile, getTar, putFile, putTar } from "../support/files_client.ts";
@@ -31,7 +31,7 @@ class Told extends Error {}
 
 export function isHonest(error: unknown): boolean {
   return error instanceof Told || error instanceof UnexpectedFailure ||
-    (error instanceof Refused && error.status >= 500);
+    ((error instanceof Refused || error instanceof UnexpectedStatus) && error.status >= 500);
 }
 
 /** Throws unless a command ended by itself in one of these ways: a code, or a signal as a negative number. */

@@ -1,5 +1,4 @@
 import { deepStrictEqual, doesNotMatch, match, ok, strictEqual } from "node:assert/strict";
-import { json } from "../support/answers.ts";
 import { withStarted } from "../support/with_daemon.ts";
 
 withStarted.test("nothing that a client sent in confidence is in the log, whatever went wrong", async ({ daemon }) => {
@@ -16,7 +15,7 @@ withStarted.test("nothing that a client sent in confidence is in the log, whatev
   await daemon.post("/v1/exec/start", '{"exec_id":"s3cret-broken');
   await daemon.hook("run", { runHookPayload: '{"agent_token":"s3cret-other"' });
   await daemon.fetch("/v1/procs", { headers: { authorization: "Bearer s3cret-wrong" } });
-  await json(await daemon.fetch("/v1/health"));
+  await daemon.guest.health();
   strictEqual(await daemon.stop(), 0);
   await daemon.log.ended;
   doesNotMatch(daemon.log.toString(), /s3cret/);

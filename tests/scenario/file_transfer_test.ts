@@ -3,7 +3,7 @@ import { digest, noise } from "../support/bytes.ts";
 import { plain } from "../support/answers.ts";
 import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { getFile, getTar, pieces, putFile, putTar, stored } from "../support/files_client.ts";
+import { getFile, pieces, putFile, putTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { archive } from "../support/tar_archive.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
@@ -15,7 +15,7 @@ const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name 
 withDaemon.test("every chunk of a long transfer arrives as it was, up and down", async ({ daemon, scratch }) => {
   const content = noise(48 * MIB + 12_345);
   const wanted = await digest(content);
-  await stored(daemon, scratch.join("f"), content);
+  await daemon.guest.writeFile(scratch.join("f"), content);
   strictEqual(await digest(Deno.readFileSync(scratch.join("f"))), wanted);
   // Slowly at first, so that every buffer between the disk and the peer is full.
   const response = await getFile(daemon, scratch.join("f"));
@@ -70,8 +70,8 @@ Deno.test("uploads that fail beside others never take the directory from them", 
 
 withDaemon.test("memory stays flat through a quarter of a gigabyte in each direction", async ({ daemon, scratch }) => {
   const path = scratch.join("f");
-  await stored(daemon, path, new Uint8Array(MIB));
-  await (await getFile(daemon, path)).bytes();
+  await daemon.guest.writeFile(path, new Uint8Array(MIB));
+  await (await daemon.guest.readFile(path)).bytes();
   const idle = daemon.rss();
   const chunk = new Uint8Array(4 * MIB).fill(1);
   let highest = 0;
@@ -81,7 +81,7 @@ withDaemon.test("memory stays flat through a quarter of a gigabyte in each direc
       yield chunk;
     }
   })());
-  await stored(daemon, path, body);
+  await daemon.guest.writeFile(path, body);
   ok(highest - idle < 60e6, `up: ${((highest - idle) / 1e6).toFixed(1)} MB above idle`);
   highest = 0;
   const response = await getFile(daemon, path);
@@ -108,7 +108,7 @@ Deno.test("a disk that is full: 500, the old file is whole, nothing is left", as
   );
   strictEqual(Deno.readTextFileSync(old), "before");
   deepStrictEqual(names(disk.path), ["old"]);
-  await stored(daemon, old, new Uint8Array(3 * MIB));
+  await daemon.guest.writeFile(old, new Uint8Array(3 * MIB));
 });
 
 Deno.test("a disk that fills while a tree is extracted: 500 names the first member missing", async () => {
@@ -138,7 +138,7 @@ Deno.test("a file that is mounted over is written in place", async () => {
   Deno.writeTextFileSync(disk.join("source"), "a longer content than the new one");
   Deno.writeTextFileSync(disk.join("target"), "covered");
   using _bound = disk.bind("source", "target");
-  await stored(daemon, disk.join("target"), "new", { mode: "600" });
+  await daemon.guest.writeFile(disk.join("target"), "new", { mode: 0o600 });
   strictEqual(Deno.readTextFileSync(disk.join("source")), "new");
   strictEqual((Deno.statSync(disk.join("source")).mode ?? 0) & 0o777, 0o600);
   deepStrictEqual(names(disk.path), ["source", "target"]);
@@ -166,7 +166,7 @@ Deno.test("a file that can be written on a file system that cannot is written in
   using _bound = source.bindOver("file", disk.join("target"));
   disk.remountReadOnly();
   for (const body of ["new", new Uint8Array(3 * MIB)]) {
-    await stored(daemon, disk.join("target"), body);
+    await daemon.guest.writeFile(disk.join("target"), body);
     strictEqual(Deno.statSync(source.join("file")).size, body.length);
   }
 });
@@ -184,7 +184,7 @@ withDaemon.test("a tree that changes while it is packed gives an archive that ca
     }
   })();
   for (let round = 0; round < 3; round++) {
-    const body = await (await getTar(daemon, scratch.join("t"))).bytes();
+    const body = await (await daemon.guest.downloadTar(scratch.join("t"))).bytes();
     Deno.writeFileSync(scratch.join("tar"), body);
     const list = await new Deno.Command("tar", { args: ["-tf", scratch.join("tar")] }).output();
     strictEqual(new TextDecoder().decode(list.stderr), "");

@@ -1,7 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { plain } from "../support/answers.ts";
 import { Daemon } from "../support/daemon.ts";
-import { extracted, pieces, putFile, putTar } from "../support/files_client.ts";
+import { pieces, putFile, putTar } from "../support/files_client.ts";
 import { archive } from "../support/tar_archive.ts";
 import { run, Tmpfs } from "../support/tmpfs.ts";
 
@@ -24,7 +24,7 @@ Deno.test("a member that fills a disk under the reserve: 507 names it, and nothi
     /^Cannot write: [0-9]+ bytes .* reserve; m\/large and the members after it are missing$/,
   );
   deepStrictEqual([names(disk.path), names(inner.path)], [["m"], []]);
-  await extracted(daemon, disk.path, archive([{ name: "m/small", content: "x" }]));
+  await daemon.guest.uploadTar(disk.path, archive([{ name: "m/small", content: "x" }]));
 });
 
 Deno.test("a reserve that is reached in mid-extraction: 507 names the first member missing", async () => {
@@ -65,7 +65,7 @@ Deno.test("large files for a set-group-id directory are copied, and the room for
     /1048576 are kept in reserve$/,
   );
   deepStrictEqual(names(root), []);
-  await extracted(daemon, root, members(6 * MIB));
+  await daemon.guest.uploadTar(root, members(6 * MIB));
   strictEqual(Deno.statSync(`${root}/large`).gid, 12);
 });
 

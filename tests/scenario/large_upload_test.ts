@@ -3,7 +3,7 @@ import { Buffer } from "node:buffer";
 import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { fileUrl, stored } from "../support/files_client.ts";
+import { fileUrl } from "../support/files_client.ts";
 import { latin1, noise } from "../support/bytes.ts";
 import { peakBytes } from "../support/proc.ts";
 import { CHUNKED, header, type RawConnection, sized } from "../support/raw_http.ts";
@@ -105,7 +105,7 @@ withDaemonAsRoot.test("clients that stop in mid-body hold up nobody, and leave n
   for (const [at, connection] of stalled.entries()) {
     await begin(daemon, connection, scratch.join(`stalled${at}`));
   }
-  await stored(daemon, scratch.join("other"), CONTENT);
+  await daemon.guest.writeFile(scratch.join("other"), CONTENT);
   same(scratch.join("other"));
   for (const [at, connection] of stalled.entries()) {
     // Some say that they have nothing more, the others are gone.

@@ -3,7 +3,7 @@ import { output } from "../support/command.ts";
 import { plain, text } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { extracted, getTar, putFile, putTar, stored } from "../support/files_client.ts";
+import { getTar, putFile, putTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { concat } from "../support/bytes.ts";
 import {
@@ -71,8 +71,7 @@ withDaemon.test("names that meet through a symlink on disk are one name to the c
     match(await plain(await putTar(daemon, root, body), 400), why);
     strictEqual(output("find", root), before);
   }
-  await extracted(
-    daemon,
+  await daemon.guest.uploadTar(
     root,
     archive([
       { name: "in/f", content: "one" },
@@ -147,7 +146,7 @@ Deno.test("what small files take on disk counts against the reserve, not their b
   const line = await plain(await putTar(daemon, disk.join("root"), small(14_000)), 507);
   match(line, /50331648 are kept in reserve/);
   deepStrictEqual(names(disk.path), []);
-  await extracted(daemon, disk.join("root"), small(4000));
+  await daemon.guest.uploadTar(disk.join("root"), small(4000));
 });
 
 Deno.test("a file that is written in place is looked at before its first byte: room and reserve", async () => {
@@ -168,13 +167,13 @@ Deno.test("a file that is written in place is looked at before its first byte: r
     const line = await plain(answer, reserve === 0 ? 500 : 507);
     match(line, reserve === 0 ? /in place: .*: ENOSPC/ : /16777216 are kept in reserve/);
     deepStrictEqual(Deno.readFileSync(target), new Uint8Array(3 * MIB).fill(7));
-    await stored(daemon, target, new Uint8Array(15 * MIB));
+    await daemon.guest.writeFile(target, new Uint8Array(15 * MIB));
   }
 });
 
 withDaemon.test("a name of 40,000 directories and a file of 250,000 pieces are extracted at once", async ({ daemon, scratch }) => {
   const deep = extended({ path: "a/".repeat(40_000) }, { name: "a", type: "5", mode: 0o755 });
-  await extracted(daemon, scratch.join("deep"), archive([deep]));
+  await daemon.guest.uploadTar(scratch.join("deep"), archive([deep]));
   ok(output("find", scratch.join("deep"), "-type", "d", "-printf", "x").length > 40_000);
   output("python3", "-c", REMOVE_DEEP, scratch.join("deep"));
   const count = 250_000;
@@ -188,7 +187,7 @@ withDaemon.test("a name of 40,000 directories and a file of 250,000 pieces are e
     "GNU.sparse.name": "sparse",
     "GNU.sparse.realsize": String(2 * count),
   }, { name: "s", content: concat([padded, new Uint8Array(count).fill(120)]) });
-  await extracted(daemon, scratch.join("sparse"), archive([sparse]));
+  await daemon.guest.uploadTar(scratch.join("sparse"), archive([sparse]));
   const content = Deno.readFileSync(scratch.join("sparse/sparse"));
   strictEqual(content.length, 2 * count);
   ok(content.every((byte, at) => byte === (at % 2 === 0 ? 120 : 0)));
@@ -198,10 +197,13 @@ withDaemon.test("a directory that was there keeps its sticky and set-group-id bi
   Deno.mkdirSync(scratch.join("t/d"), { recursive: true });
   output("chmod", "1777", scratch.join("t"));
   output("chmod", "2775", scratch.join("t/d"));
-  const body = await (await getTar(daemon, scratch.join("t"))).bytes();
-  await extracted(daemon, scratch.join("t"), body);
+  const body = await (await daemon.guest.downloadTar(scratch.join("t"))).bytes();
+  await daemon.guest.uploadTar(scratch.join("t"), body);
   deepStrictEqual([mode(scratch.join("t")), mode(scratch.join("t/d"))], ["1777", "2775"]);
-  await extracted(daemon, scratch.join("t"), archive([{ name: "d/", type: "5", mode: 0o6700 }]));
+  await daemon.guest.uploadTar(
+    scratch.join("t"),
+    archive([{ name: "d/", type: "5", mode: 0o6700 }]),
+  );
   strictEqual(mode(scratch.join("t/d")), "2700");
 });
 
@@ -209,7 +211,7 @@ withNobody.test("a daemon that is not root extracts into what is not its own, an
   Deno.mkdirSync(scratch.join("theirs"));
   output("chmod", "1777", scratch.join("theirs"));
   const body = archive([{ name: "./", type: "5" }, { name: "f", content: "x" }]);
-  await extracted(daemon, scratch.join("theirs"), body);
+  await daemon.guest.uploadTar(scratch.join("theirs"), body);
   strictEqual(Deno.readTextFileSync(scratch.join("theirs/f")), "x");
   strictEqual(mode(scratch.join("theirs")), "1777");
   const closed = archive([
@@ -217,7 +219,7 @@ withNobody.test("a daemon that is not root extracts into what is not its own, an
     { name: "a/b/f" },
     { name: "a/", type: "5", mode: 0o600 },
   ]);
-  await extracted(daemon, scratch.join("own"), closed);
+  await daemon.guest.uploadTar(scratch.join("own"), closed);
   strictEqual(mode(scratch.join("own/a")), "600");
   strictEqual(Deno.statSync(scratch.join("own/a/b")).mtime?.getTime(), 1_000_000_000_000);
   Deno.chmodSync(scratch.join("own/a/b/f"), 0);
@@ -249,8 +251,8 @@ withDaemon.test("times keep their fractions down and up", async ({ daemon, scrat
     output("find", root, "-printf", "%P %T@\n").split("\n").sort().join("\n");
   const wanted = times(scratch.join("t"));
   match(wanted, /f 1234567890\.1234567890/);
-  const body = await (await getTar(daemon, scratch.join("t"))).bytes();
-  await extracted(daemon, scratch.join("back"), body);
+  const body = await (await daemon.guest.downloadTar(scratch.join("t"))).bytes();
+  await daemon.guest.uploadTar(scratch.join("back"), body);
   strictEqual(times(scratch.join("back")), wanted);
   Deno.writeFileSync(scratch.join("tar"), body);
   Deno.mkdirSync(scratch.join("theirs"));
@@ -261,6 +263,6 @@ withDaemon.test("times keep their fractions down and up", async ({ daemon, scrat
 withDaemon.test("a global header alone is an empty archive", async ({ daemon, scratch }) => {
   const content = record("comment", "0123456789");
   const body = archive([{ name: "pax_global_header", type: "g", content }]);
-  await extracted(daemon, scratch.join("root"), body);
+  await daemon.guest.uploadTar(scratch.join("root"), body);
   deepStrictEqual(names(scratch.join("root")), []);
 });

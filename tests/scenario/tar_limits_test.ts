@@ -3,7 +3,7 @@ import { asRoot } from "../support/as_root.ts";
 import { plain } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
-import { extracted, getTar, putTar, stored } from "../support/files_client.ts";
+import { getTar, putTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { concat } from "../support/bytes.ts";
 import { archive, member, octal } from "../support/tar_archive.ts";
@@ -39,7 +39,7 @@ Deno.test("a name of more directories than members are allowed is refused", asyn
   await using daemon = await Daemon.bootstrapped({ env: { GUESTD_MAX_TAR_MEMBERS: "40" } });
   const body = (depth: number): Uint8Array<ArrayBuffer> =>
     archive([{ name: "first" }, { name: `${"a/".repeat(depth)}f` }]);
-  await extracted(daemon, scratch.join("r"), body(40));
+  await daemon.guest.uploadTar(scratch.join("r"), body(40));
   const line = await plain(await putTar(daemon, scratch.join("s"), body(41)), 413);
   match(line, /more directories than the members that are allowed/);
   ok(!scratch.has("s"));
@@ -49,9 +49,9 @@ withDaemon.test("memory stays flat through large archives, good and bad, and tre
   const small = archive(
     Array.from({ length: 3000 }, (_, at) => ({ name: `d${at % 50}/${at}`, content: "x" })),
   );
-  await extracted(daemon, scratch.join("warm"), small);
-  await (await getTar(daemon, scratch.join("warm"))).bytes();
-  await stored(daemon, scratch.join("f"), new Uint8Array(5 * MIB));
+  await daemon.guest.uploadTar(scratch.join("warm"), small);
+  await (await daemon.guest.downloadTar(scratch.join("warm"))).bytes();
+  await daemon.guest.writeFile(scratch.join("f"), new Uint8Array(5 * MIB));
   const idle = daemon.rss();
   let highest = 0;
   const look = (): void => void (highest = Math.max(highest, daemon.rss()));
@@ -67,7 +67,7 @@ withDaemon.test("memory stays flat through large archives, good and bad, and tre
       }
       yield new Uint8Array(1024);
     })());
-  await extracted(daemon, scratch.join("good"), body(header));
+  await daemon.guest.uploadTar(scratch.join("good"), body(header));
   const garbage = crypto.getRandomValues(new Uint8Array(512));
   await plain(await putTar(daemon, scratch.join("bad"), body(garbage)), 400);
   const response = await getTar(daemon, scratch.join("good"));
@@ -75,7 +75,7 @@ withDaemon.test("memory stays flat through large archives, good and bad, and tre
     ok(piece.length > 0);
     look();
   }
-  const many = extracted(daemon, scratch.join("many"), concat([small]));
+  const many = daemon.guest.uploadTar(scratch.join("many"), concat([small]));
   const looking = async (): Promise<void> => {
     for (let times = 0; times < 20; times++) {
       await daemon.guest.health();

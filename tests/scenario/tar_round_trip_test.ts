@@ -1,7 +1,7 @@
 import { deepStrictEqual, match, strictEqual } from "node:assert/strict";
 import { output } from "../support/command.ts";
 import { text } from "../support/answers.ts";
-import { extracted, getTar, putTar } from "../support/files_client.ts";
+import { putTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { treeOf } from "../support/tree.ts";
 import { withDaemon } from "../support/with_daemon.ts";
@@ -85,7 +85,7 @@ withDaemon.test("trees packed by other programs are extracted as they were", asy
         strictEqual(await text(await putTar(daemon, scratch.join("out"), body), 204), "");
         deepStrictEqual(treeOf(scratch.join("out"), { stat: true }), wanted);
         // A second time over what is there changes nothing.
-        await extracted(daemon, scratch.join("out"), body);
+        await daemon.guest.uploadTar(scratch.join("out"), body);
         deepStrictEqual(treeOf(scratch.join("out"), { stat: true }), wanted);
         output("rm", "-rf", scratch.join("out"));
       },
@@ -96,7 +96,7 @@ withDaemon.test("trees packed by other programs are extracted as they were", asy
 withDaemon.test("what was sparse in the archive is sparse on disk", async ({ daemon, scratch }) => {
   furnish(scratch, "tree");
   output("tar", "-cSf", scratch.join("tar"), "-C", scratch.join("tree"), ".");
-  await extracted(daemon, scratch.join("out"), Deno.readFileSync(scratch.join("tar")));
+  await daemon.guest.uploadTar(scratch.join("out"), Deno.readFileSync(scratch.join("tar")));
   const { size, blocks } = Deno.statSync(scratch.join("out/sparse"));
   strictEqual(size, 3_000_004);
   strictEqual((blocks ?? 0) * 512 < 1_000_000, true);
@@ -115,7 +115,7 @@ function readers(archive: string, into: string): readonly (readonly [string, str
 withDaemon.test("trees packed here are extracted by other programs as they were", async ({ daemon, scratch, t }) => {
   furnish(scratch, "tree");
   const wanted = treeOf(scratch.join("tree"), { stat: true });
-  const body = await (await getTar(daemon, scratch.join("tree"))).bytes();
+  const body = await (await daemon.guest.downloadTar(scratch.join("tree"))).bytes();
   Deno.writeFileSync(scratch.join("tar"), body);
   for (const [name, program, args] of readers(scratch.join("tar"), scratch.join("out"))) {
     await t.step({
@@ -136,9 +136,9 @@ withDaemon.test("trees packed here are extracted by other programs as they were"
       },
     });
   }
-  await extracted(daemon, scratch.join("out"), body);
+  await daemon.guest.uploadTar(scratch.join("out"), body);
   deepStrictEqual(treeOf(scratch.join("out"), { stat: true }), wanted);
   match(wanted[0] ?? "", /^\. 755 1234567891$/);
-  deepStrictEqual(await (await getTar(daemon, scratch.join("out"))).bytes(), body);
+  deepStrictEqual(await (await daemon.guest.downloadTar(scratch.join("out"))).bytes(), body);
   match(output("tar", "-tvf", scratch.join("tar")), /dir\/hard2 link to dir\/file|hard/);
 });

@@ -1,6 +1,5 @@
-/** Requests to the file routes. */
+/** Requests to the file routes by hand, for their answers; the client library has the rest. */
 
-import { text } from "./answers.ts";
 import type { Daemon } from "./daemon.ts";
 
 export function fileUrl(
@@ -44,14 +43,4 @@ export function putTar(
 /** A body that arrives in pieces, without a declared length. */
 export function pieces(...parts: readonly Uint8Array<ArrayBuffer>[]): ReadableStream<Uint8Array> {
   return ReadableStream.from(parts);
-}
-
-/** Writes a file; throws unless that is answered with 204. */
-export async function stored(...upload: Parameters<typeof putFile>): Promise<void> {
-  await text(await putFile(...upload), 204);
-}
-
-/** Uploads an archive; throws unless that is answered with 204. */
-export async function extracted(...upload: Parameters<typeof putTar>): Promise<void> {
-  await text(await putTar(...upload), 204);
 }
