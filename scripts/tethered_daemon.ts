@@ -38,8 +38,8 @@ export class TetheredDaemon implements AsyncDisposable {
   readonly #daemonPid: Promise<string>;
   readonly #logged: Promise<void>;
 
-  /** Starts it with this process's environment, but for settings of the daemon's: it has its defaults. */
-  constructor() {
+  /** Starts it with this process's environment; of settings it has its defaults and those that are given. */
+  constructor(settings: Readonly<Record<string, string>> = {}) {
     const others = Object.entries(Deno.env.toObject()).filter(([name]) =>
       !name.startsWith("GUESTD_")
     );
@@ -48,7 +48,7 @@ export class TetheredDaemon implements AsyncDisposable {
       // Out of this process's group and session: a SIGKILL to the group would take the tether along.
       detached: true,
       clearEnv: true,
-      env: { ...Object.fromEntries(others), GUESTD_LISTEN: "127.0.0.1:0" },
+      env: { ...Object.fromEntries(others), ...settings, GUESTD_LISTEN: "127.0.0.1:0" },
       stdin: "piped",
       stdout: "piped",
       stderr: "piped",

@@ -22,7 +22,7 @@ command_run() {
 command_demo() {
   set_up
   no_identity_repair
-  exec "$deno" run --quiet --no-prompt --no-lock --no-remote --no-npm --allow-net=127.0.0.1 \
+  exec "$deno" run --quiet --no-prompt --frozen --no-remote --allow-net=127.0.0.1 \
     --allow-run=bash --allow-read="$root" --allow-write="$tools" --allow-env \
     "$root/scripts/demo.ts" "$@"
 }

@@ -133,7 +133,7 @@ export class ChildProcess implements AsyncDisposable {
 
   /**
    * Ends its process group, by SIGTERM and after ten seconds SIGKILL; whether anybody lived in it. Resolves when nobody
-   * does. What left the group is not reached.
+   * does, at the latest when SIGKILL was sent. What left the group is not reached.
    */
   async kill(signal?: AbortSignal): Promise<boolean> {
     return await killExec(this.#requests, this.id, signal);

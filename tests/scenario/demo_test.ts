@@ -1,7 +1,7 @@
 import { match, strictEqual } from "node:assert/strict";
 import { eventually, within } from "../support/await_event.ts";
 
-const BUILD = new URL("../../build.sh", import.meta.url).pathname;
+const ROOT = new URL("../../", import.meta.url).pathname;
 
 /** The demo in a process group of its own, and what it has printed so far. */
 class Demo implements AsyncDisposable {
@@ -10,7 +10,7 @@ class Demo implements AsyncDisposable {
   #said = "";
 
   constructor() {
-    this.process = new Deno.Command(BUILD, {
+    this.process = new Deno.Command(`${ROOT}build.sh`, {
       args: ["demo"],
       detached: true,
       stdin: "null",
@@ -61,19 +61,40 @@ async function closed(port: number): Promise<void> {
   });
 }
 
-Deno.test("the demo shows every step, serves, and leaves nothing behind when interrupted", async () => {
+/** What a step says before the demo goes on, in the order of the tour. */
+const STEPS = [
+  /bootstrapped: true/,
+  /stdout: "hello 3\\n"/,
+  /exit code 7/,
+  /"line 3\\n"\n {3}the connection was cut; a new one asks for byte 21\n {3}"line 4\\n"/,
+  /42 bytes, each of them once/,
+  /"apple\\npear\\n"/,
+  /3 processes, a grandchild among them, ignore SIGTERM\n {3}0 are left; it ended by SIGKILL/,
+  /"hello from a tree\\n"/,
+  /bin\/hello: file, 33 bytes\n {3}hi: symlink/,
+  /"hello from a server in the guest"/,
+];
+/** Exit codes of lines that do not end with 0: those of a command that fails, and of a kill that finds nobody. */
+const CODES: Readonly<Record<string, number>> = { "guestctl run -c": 7, "guestctl kill": 1 };
+
+Deno.test("the demo shows every step, serves, and leaves nothing behind when interrupted", async (t) => {
   await using demo = new Demo();
   const port = await portOf(demo);
   const said = await demo.until(/Serving until Ctrl-C/);
-  const steps = [
-    /run -> 200/,
-    /start -> 200/,
-    /stdout at 0: "tick 1\\n"/,
-    /"exit_code":7/,
-    /\n {3}the second line\n/,
-    /[0-9]{4,} bytes of tar/,
-  ];
-  for (const step of steps) match(said, step);
+  for (const step of STEPS) match(said, step);
+  const [, exported = ""] = /^ {2}(export .*)$/m.exec(said) ?? [];
+  const lines = said.matchAll(/^ {3}\$ (.*)$/gm).map(([, line = ""]) => line).toArray();
+  strictEqual(lines.length, 9);
+  for (const line of lines) {
+    // The one is done once in a guest's life, the other goes on until Ctrl-C.
+    if (/^guestctl (bootstrap|forward)/.test(line)) continue;
+    const code = Object.entries(CODES).find(([start]) => line.startsWith(start))?.[1] ?? 0;
+    await t.step(line, async () => {
+      const args = ["-c", `set -o pipefail; ${exported}; ${line}`];
+      const ran = new Deno.Command("bash", { args, cwd: ROOT, stderr: "inherit" }).output();
+      strictEqual((await within("its end", ran)).code, code);
+    });
+  }
   demo.process.kill("SIGINT");
   strictEqual((await within("the end of the demo", demo.process.status)).code, 0);
   await closed(port);
