@@ -24,7 +24,7 @@ const GREETER =
   'for n in 1 2 3; do echo "$GREETING $n"; sleep 0.4; done; echo "and a word on stderr" >&2; exit 7';
 const LINES = "for n in 1 2 3 4 5 6; do echo line $n; sleep 0.2; done";
 /** What ignores a signal has children that do. */
-const STUBBORN = "trap '' TERM; (sleep 600; :) & echo ready; wait";
+const STUBBORN = "trap '' TERM; (sh -c 'echo ready; exec sleep 600'; :) & wait";
 const SERVER =
   'Deno.serve({ hostname: "127.0.0.1", port: 0, onListen: (at) => console.log(at.port) },' +
   ' () => new Response("hello from a server in the guest"));';
