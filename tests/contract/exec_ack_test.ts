@@ -1,8 +1,8 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { execPath } from "../support/daemon.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
-withDaemon.test("an ack gives the outcome once, under phase acked, and lets go of it", async ({ daemon }) => {
+sharedDaemon.test("an ack gives the outcome once, under phase acked, and lets go of it", async ({ daemon }) => {
   const id = await daemon.exec("echo out; echo err >&2; exit 3");
   const before = await daemon.outcome(id);
   for (let times = 0; times < 3; times++) deepStrictEqual(await daemon.guest.poll(id), before);
@@ -21,7 +21,7 @@ withDaemon.test("an ack gives the outcome once, under phase acked, and lets go o
   deepStrictEqual(await daemon.guest.poll(id), { exec_id: id, phase: "acked" });
 });
 
-withDaemon.test("of many acks at once exactly one gets the output", async ({ daemon }) => {
+sharedDaemon.test("of many acks at once exactly one gets the output", async ({ daemon }) => {
   const id = await daemon.exec("head -c 3000000 /dev/zero");
   await daemon.follow(id);
   const answers = await Promise.all(
@@ -33,7 +33,7 @@ withDaemon.test("of many acks at once exactly one gets the output", async ({ dae
   strictEqual((await winner?.json()).stdout.length, 3000000);
 });
 
-withDaemon.test("an ack takes no body and minds none", async ({ daemon }) => {
+sharedDaemon.test("an ack takes no body and minds none", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.outcome(id);
   strictEqual((await daemon.post(execPath(id, "ack"), "{no json")).status, 200);

@@ -1,16 +1,16 @@
 import { deepStrictEqual, strictEqual } from "node:assert/strict";
 import { BLOCK } from "../support/child_scripts.ts";
 import { execPath } from "../support/daemon.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
-withDaemon.test("exit codes from 0 to 255 are the child's own", async ({ daemon }) => {
+sharedDaemon.test("exit codes from 0 to 255 are the child's own", async ({ daemon }) => {
   for (const code of [0, 1, 126, 127, 128, 137, 143, 255]) {
     const { exit_code, signal } = await daemon.outcome(await daemon.exec(`exit ${code}`));
     deepStrictEqual([exit_code, signal], [code, null]);
   }
 });
 
-withDaemon.test("a child that dies to a signal has its number and no exit code", async ({ daemon }) => {
+sharedDaemon.test("a child that dies to a signal has its number and no exit code", async ({ daemon }) => {
   for (const number of [1, 2, 6, 9, 11, 14, 15, 34, 64]) {
     const id = await daemon.exec(`ulimit -c 0; kill -${number} $$; sleep 100`);
     const { exit_code, signal } = await daemon.outcome(id);
@@ -18,13 +18,13 @@ withDaemon.test("a child that dies to a signal has its number and no exit code",
   }
 });
 
-withDaemon.test("a poll takes no query and minds none", async ({ daemon }) => {
+sharedDaemon.test("a poll takes no query and minds none", async ({ daemon }) => {
   const id = await daemon.exec("true");
   await daemon.follow(id);
   strictEqual((await daemon.fetch(`${execPath(id)}?offset=x&%ff=%`)).status, 200);
 });
 
-withDaemon.test("a command that is over in an instant is exited in the first poll", async ({ daemon }) => {
+sharedDaemon.test("a command that is over in an instant is exited in the first poll", async ({ daemon }) => {
   for (let times = 0; times < 20; times++) {
     const id = await daemon.exec(["echo", "quick"]);
     const { phase, stdout } = await daemon.guest.poll(id);
@@ -32,7 +32,7 @@ withDaemon.test("a command that is over in an instant is exited in the first pol
   }
 });
 
-withDaemon.test("a held poll whose client leaves costs nothing, and the next one is answered", async ({ daemon }) => {
+sharedDaemon.test("a held poll whose client leaves costs nothing, and the next one is answered", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   const leaving = new AbortController();
   const held = daemon.fetch(execPath(id), { signal: leaving.signal }).catch(() => "left");

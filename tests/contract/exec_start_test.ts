@@ -4,7 +4,7 @@ import { json, plain, refused } from "../support/answers.ts";
 import { Daemon } from "../support/daemon.ts";
 import { latin1 } from "../support/bytes.ts";
 import { sized } from "../support/raw_http.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon, withDaemon } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
 const MIB = 1024 * 1024;
@@ -142,22 +142,25 @@ Deno.test("a valid start is 200 with the id and a phase", async () => {
   }
 });
 
-withDaemon.test("Content-Type is not asked for", async ({ daemon }) => {
-  const body = JSON.stringify({ exec_id: "a", command: ["true"] });
+sharedDaemon.test("Content-Type is not asked for", async ({ daemon }) => {
+  const body = JSON.stringify({ exec_id: "typed", command: ["true"] });
   for (const type of ["text/plain", "application/x-www-form-urlencoded", "", "nonsense"]) {
     const init = { headers: { "content-type": type } };
     strictEqual((await daemon.post(START, body, init)).status, 200);
   }
 });
 
-withDaemon.test("without shell no shell sees the command, with shell its one string is a script for /bin/sh, none the empty script", async ({ daemon }) => {
+sharedDaemon.test("without shell no shell sees the command, with shell its one string is a script for /bin/sh, none the empty script", async ({ daemon }) => {
   const id = await daemon.exec(["printf", "%s|", "$HOME", "a b", "", "*", "\n", "ünï"]);
   strictEqual((await daemon.outcome(id)).stdout, "$HOME|a b||*|\n|ünï|");
   const script = await daemon.exec('for i in 1 2; do echo "$0 $i"; done; exit 5');
   const { stdout, exit_code } = await daemon.outcome(script);
   deepStrictEqual([stdout, exit_code], ["/bin/sh 1\n/bin/sh 2\n", 5]);
-  strictEqual((await daemon.post(START, { exec_id: "a", command: [], shell: true })).status, 200);
-  const outcome = await daemon.outcome("a");
+  strictEqual(
+    (await daemon.post(START, { exec_id: "empty", command: [], shell: true })).status,
+    200,
+  );
+  const outcome = await daemon.outcome("empty");
   deepStrictEqual([outcome.exit_code, outcome.stdout, outcome.stderr], [0, "", ""]);
 });
 
@@ -171,7 +174,7 @@ Deno.test("cwd is where the command runs, by default where the daemon does", asy
   );
 });
 
-withDaemon.test("stdin is the null device unless it is asked for", async ({ daemon }) => {
+sharedDaemon.test("stdin is the null device unless it is asked for", async ({ daemon }) => {
   const id = await daemon.exec("readlink /proc/self/fd/0; cat; echo end");
   strictEqual((await daemon.outcome(id)).stdout, "/dev/null\nend\n");
   const fed = await daemon.exec("readlink /proc/self/fd/0 | cut -c1-5; cat", { stdin: "piped" });
@@ -190,9 +193,9 @@ Deno.test("a body above max_body_bytes is 413 in plain text, declared or not", a
   strictEqual((await daemon.guest.health()).execs, 1);
 });
 
-withDaemon.test("a client that waits for 100 Continue gets it, and its body is read", async ({ daemon }) => {
+sharedDaemon.test("a client that waits for 100 Continue gets it, and its body is read", async ({ daemon }) => {
   using connection = await daemon.connect();
-  const body = JSON.stringify({ exec_id: "a", command: ["true"] });
+  const body = JSON.stringify({ exec_id: "expected", command: ["true"] });
   await connection.send(
     daemon.request("POST", START, [sized(body.length), ["Expect", "100-continue"]]),
   );

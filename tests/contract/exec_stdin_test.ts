@@ -1,11 +1,11 @@
 import { deepStrictEqual, doesNotMatch, match, strictEqual } from "node:assert/strict";
 import { json, refused } from "../support/answers.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 
-withDaemon.test("a write is answered with its size, and the child reads exactly its bytes", async ({ daemon }) => {
+sharedDaemon.test("a write is answered with its size, and the child reads exactly its bytes", async ({ daemon }) => {
   const id = await daemon.exec(["od", "-An", "-tx1"], { stdin: "piped" });
   const bytes = Uint8Array.of(0, 10, 13, 255, 254, 128);
   deepStrictEqual(await daemon.stdin(id, bytes), { exec_id: id, written: 6, eof: false });
@@ -17,7 +17,7 @@ withDaemon.test("a write is answered with its size, and the child reads exactly 
   await refused(await write(), 410, "stdin_closed");
 });
 
-withDaemon.test("a request with neither data nor signal writes nothing and closes nothing, one with both writes first", async ({ daemon }) => {
+sharedDaemon.test("a request with neither data nor signal writes nothing and closes nothing, one with both writes first", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: "piped" });
   const path = execPath(id, "stdin");
   const nothings = [{}, { data_b64: null }, { signal: null }, { data_b64: "" }, { more: [7] }];
@@ -29,7 +29,7 @@ withDaemon.test("a request with neither data nor signal writes nothing and close
   strictEqual((await daemon.outcome(id)).stdout, "still");
 });
 
-withDaemon.test("a malformed write is 400 and reaches nobody", async ({ daemon }) => {
+sharedDaemon.test("a malformed write is 400 and reaches nobody", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: "piped" });
   const noBase64 = [
     "YQ",
@@ -72,7 +72,7 @@ withDaemon.test("a malformed write is 400 and reaches nobody", async ({ daemon }
   strictEqual((await daemon.outcome(id)).stdout, "good");
 });
 
-withDaemon.test("the checks come in the order 400, 404, 409, 413, 410", async ({ daemon }) => {
+sharedDaemon.test("the checks come in the order 400, 404, 409, 413, 410", async ({ daemon }) => {
   const without = await daemon.exec("true");
   const closed = await daemon.exec(["cat"], { stdin: "piped" });
   await daemon.stdin(closed, "", true);
@@ -102,7 +102,7 @@ Deno.test("a limit that was configured is the one in force, also above what a bo
   }
 });
 
-withDaemon.test("a body above 2 MiB is 413 stdin_write_too_large unread, declared or not", async ({ daemon }) => {
+sharedDaemon.test("a body above 2 MiB is 413 stdin_write_too_large unread, declared or not", async ({ daemon }) => {
   const path = execPath("nobody", "stdin");
   const body = new Uint8Array(2 * MIB + 1).fill(0x20);
   await refused(await daemon.post(path, body), 413, "stdin_write_too_large");
@@ -110,7 +110,7 @@ withDaemon.test("a body above 2 MiB is 413 stdin_write_too_large unread, declare
   await refused(await daemon.fetch(path, chunked), 413, "stdin_write_too_large");
 });
 
-withDaemon.test("a child that closed its stdin and lives on is 410 stdin_closed", async ({ daemon }) => {
+sharedDaemon.test("a child that closed its stdin and lives on is 410 stdin_closed", async ({ daemon }) => {
   await using stream = await daemon.ready("exec 0</dev/null; echo ready; exec sleep infinity", {
     stdin: "piped",
   });
@@ -121,7 +121,7 @@ withDaemon.test("a child that closed its stdin and lives on is 410 stdin_closed"
   strictEqual((await daemon.guest.poll(stream.id)).phase, "running");
 });
 
-withDaemon.test("a child that closes its stdin while a write waits gets that write 410", async ({ daemon }) => {
+sharedDaemon.test("a child that closes its stdin while a write waits gets that write 410", async ({ daemon }) => {
   const script = "echo ready; read -r _ </dev/stdin; head -c 10 >/dev/null; exec 0</dev/null; " +
     "echo closed; exec sleep infinity";
   const id = await daemon.exec(script, { stdin: "piped" });
@@ -129,7 +129,7 @@ withDaemon.test("a child that closes its stdin while a write waits gets that wri
   await refused(await daemon.post(execPath(id, "stdin"), write), 410, "stdin_closed");
 });
 
-withDaemon.test("overlapping writes are never mixed", async ({ daemon }) => {
+sharedDaemon.test("overlapping writes are never mixed", async ({ daemon }) => {
   const id = await daemon.exec(["cat"], { stdin: "piped" });
   const size = 300_000;
   const letters = [..."abcdefgh"];

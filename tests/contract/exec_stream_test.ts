@@ -3,9 +3,9 @@ import { refused } from "../support/answers.ts";
 import { BLOCK, ECHO_LINES } from "../support/child_scripts.ts";
 import { Daemon, execPath } from "../support/daemon.ts";
 import { bodyText, header, RawConnection } from "../support/raw_http.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
-withDaemon.test("a stream replays from its offset, then follows, and ends with exit", async ({ daemon }) => {
+sharedDaemon.test("a stream replays from its offset, then follows, and ends with exit", async ({ daemon }) => {
   await using early = await daemon.ready(ECHO_LINES, { stdin: "piped" });
   await using late = await daemon.stream(early.id, 3);
   strictEqual(await late.untilOutput("dy\n"), "dy\n");
@@ -27,7 +27,7 @@ withDaemon.test("a stream replays from its offset, then follows, and ends with e
   }
 });
 
-withDaemon.test("the answer's headers are those of an event stream that nobody may buffer", async ({ daemon }) => {
+sharedDaemon.test("the answer's headers are those of an event stream that nobody may buffer", async ({ daemon }) => {
   const id = await daemon.exec(BLOCK);
   const response = await daemon.fetch(execPath(id, "stream"));
   const headers = ["content-type", "cache-control", "x-accel-buffering", "content-encoding"];
@@ -40,7 +40,7 @@ withDaemon.test("the answer's headers are those of an event stream that nobody m
   await response.body?.cancel();
 });
 
-withDaemon.test("stdout and stderr share one offset space, in the order of the writes", async ({ daemon }) => {
+sharedDaemon.test("stdout and stderr share one offset space, in the order of the writes", async ({ daemon }) => {
   const script = "while read -r line; do echo o$line; read -r line; echo e$line >&2; done";
   const id = await daemon.exec(script, { stdin: "piped" });
   await using stream = await daemon.stream(id);
@@ -57,7 +57,7 @@ withDaemon.test("stdout and stderr share one offset space, in the order of the w
   strictEqual(whole.text("stderr"), "e1\ne3\ne5\ne7\ne9\n");
 });
 
-withDaemon.test("an offset beyond the total of a finished exec gets its exit at once", async ({ daemon }) => {
+sharedDaemon.test("an offset beyond the total of a finished exec gets its exit at once", async ({ daemon }) => {
   const id = await daemon.exec("echo abc");
   await daemon.follow(id);
   for (const offset of [5n, 2n ** 53n + 1n, 2n ** 64n - 1n]) {
@@ -67,7 +67,7 @@ withDaemon.test("an offset beyond the total of a finished exec gets its exit at 
   }
 });
 
-withDaemon.test("an offset beyond the total of a running exec waits for that byte", async ({ daemon }) => {
+sharedDaemon.test("an offset beyond the total of a running exec waits for that byte", async ({ daemon }) => {
   await using witness = await daemon.ready(ECHO_LINES, { stdin: "piped" });
   await using ahead = await daemon.stream(witness.id, 9);
   await daemon.stdin(witness.id, "12\n34\n");
@@ -77,7 +77,7 @@ withDaemon.test("an offset beyond the total of a running exec waits for that byt
   strictEqual((await ahead.rest()).exit.offset, 12n);
 });
 
-withDaemon.test("offset is a decimal uint64; anything else is 400 malformed_request", async ({ daemon }) => {
+sharedDaemon.test("offset is a decimal uint64; anything else is 400 malformed_request", async ({ daemon }) => {
   const id = await daemon.exec("echo abc");
   await daemon.follow(id);
   const path = execPath(id, "stream");
@@ -113,7 +113,7 @@ Deno.test("the exit tells of a signal, of output cut for the poll and of writers
   deepStrictEqual([left.exit_code, left.writers_may_be_alive], [4, true]);
 });
 
-withDaemon.test("frames are sent without delay: a byte is seen while the command waits for an answer", async ({ daemon }) => {
+sharedDaemon.test("frames are sent without delay: a byte is seen while the command waits for an answer", async ({ daemon }) => {
   const id = await daemon.exec("while read -r _; do printf .; done", { stdin: "piped" });
   await using stream = await daemon.stream(id);
   const before = performance.now();
@@ -124,7 +124,7 @@ withDaemon.test("frames are sent without delay: a byte is seen while the command
   ok(performance.now() - before < 4000, `${performance.now() - before} ms for 50 round trips`);
 });
 
-withDaemon.test("a stream is a chunked answer that another request may follow on its connection", async ({ daemon }) => {
+sharedDaemon.test("a stream is a chunked answer that another request may follow on its connection", async ({ daemon }) => {
   const id = await daemon.exec("echo abc; read line", { stdin: "piped" });
   using connection: RawConnection = await daemon.connect();
   await connection.send(daemon.request("GET", execPath(id, "stream")));
@@ -148,7 +148,7 @@ withDaemon.test("a stream is a chunked answer that another request may follow on
   strictEqual((await connection.ask("GET", "/v1/health")).status, 200);
 });
 
-withDaemon.test("a command that is quiet at first does not keep its stream's answer back", async ({ daemon }) => {
+sharedDaemon.test("a command that is quiet at first does not keep its stream's answer back", async ({ daemon }) => {
   const before = performance.now();
   for (let times = 0; times < 10; times++) {
     const id = await daemon.exec("read line", { stdin: "piped" });

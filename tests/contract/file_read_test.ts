@@ -5,7 +5,7 @@ import { within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { getFile } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
-import { withDaemon, withNobody } from "../support/with_daemon.ts";
+import { sharedDaemon, withNobody } from "../support/with_daemon.ts";
 
 const KIB = 1024;
 
@@ -13,7 +13,7 @@ function bytes(length: number): Uint8Array<ArrayBuffer> {
   return Uint8Array.from({ length }, (_, at) => (at * 31 + (at >> 8)) & 0xff);
 }
 
-withDaemon.test("a file is answered byte for byte, with its length, whatever its size", async ({ daemon, scratch }) => {
+sharedDaemon.test("a file is answered byte for byte, with its length, whatever its size", async ({ daemon, scratch }) => {
   for (const size of [0, 1, 256 * KIB - 1, 256 * KIB, 256 * KIB + 1, 3_000_001]) {
     const path = scratch.join(`of ${size} & more`);
     Deno.writeFileSync(path, bytes(size));
@@ -25,7 +25,7 @@ withDaemon.test("a file is answered byte for byte, with its length, whatever its
   }
 });
 
-withDaemon.test("a file whose size lies is read to its end", async ({ daemon }) => {
+sharedDaemon.test("a file whose size lies is read to its end", async ({ daemon }) => {
   for (const path of ["/proc/self/status", "/sys/kernel/mm/transparent_hugepage/enabled"]) {
     const response = await getFile(daemon, path);
     const content = await text(response);
@@ -48,7 +48,7 @@ Deno.test("a file that claims to be empty and goes on is read to its end, withou
   strictEqual(await text(window), `${new TextDecoder().decode(first).split("\n")[1]}\n`);
 });
 
-withDaemon.test("a line window is 1-based, inclusive, and owns its line ends", async ({ daemon, scratch }) => {
+sharedDaemon.test("a line window is 1-based, inclusive, and owns its line ends", async ({ daemon, scratch }) => {
   const path = scratch.file("lines", "one\ntwo\r\n\nfour\nfive");
   const windows: readonly [start: string | null, end: string | null, found: string][] = [
     ["1", null, "one\ntwo\r\n\nfour\nfive"],
@@ -69,7 +69,7 @@ withDaemon.test("a line window is 1-based, inclusive, and owns its line ends", a
   }
 });
 
-withDaemon.test("a bad bound or path is 400 and named", async ({ daemon, scratch }) => {
+sharedDaemon.test("a bad bound or path is 400 and named", async ({ daemon, scratch }) => {
   const path = scratch.file("f", "one\n");
   const bad: readonly [more: Record<string, string>, names: RegExp][] = [
     [{ start_line: "0" }, /start_line/],
@@ -97,7 +97,7 @@ withDaemon.test("a bad bound or path is 400 and named", async ({ daemon, scratch
   }
 });
 
-withDaemon.test("a directory is 400, what is absent 404, anything else that is no file 500", async ({ daemon, scratch }) => {
+sharedDaemon.test("a directory is 400, what is absent 404, anything else that is no file 500", async ({ daemon, scratch }) => {
   const fifo = scratch.join("fifo");
   output("mkfifo", fifo);
   const socket = scratch.join("socket");
@@ -140,7 +140,7 @@ withNobody.test("what the daemon may not read is 500", async ({ daemon, scratch 
   deepStrictEqual([line["errno"], line["status"], line["reason"]], [13, 500, said]);
 });
 
-withDaemon.test("a file that is removed while it is read is read to its end", async ({ daemon, scratch }) => {
+sharedDaemon.test("a file that is removed while it is read is read to its end", async ({ daemon, scratch }) => {
   const path = scratch.join("vanishing");
   Deno.writeFileSync(path, new Uint8Array(32 * 1024 * KIB).fill(7));
   const response = await getFile(daemon, path);

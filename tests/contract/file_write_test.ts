@@ -7,7 +7,7 @@ import { Daemon } from "../support/daemon.ts";
 import { fileUrl, pieces, putFile } from "../support/files_client.ts";
 import { CHUNKED, sized } from "../support/raw_http.ts";
 import { Scratch } from "../support/scratch.ts";
-import { withDaemon, withNobody } from "../support/with_daemon.ts";
+import { sharedDaemon, withDaemon, withNobody } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
@@ -19,7 +19,7 @@ const kindsIn = (dir: string): readonly (readonly [string, number | null, number
   });
 const modeOf = (path: string): number => (Deno.statSync(path).mode ?? 0) & 0o7777;
 
-withDaemon.test("a body becomes the file, declared or chunked, of any size", async ({ daemon, scratch }) => {
+sharedDaemon.test("a body becomes the file, declared or chunked, of any size", async ({ daemon, scratch }) => {
   const path = scratch.join("target");
   for (const size of [0, 1, 64, 65_536, 262_144, 262_145, 5_000_003]) {
     const content = Uint8Array.from({ length: size }, (_, at) => (at * 7 + (at >> 9)) & 0xff);
@@ -49,7 +49,7 @@ Deno.test("parents are made 0755 and a new file 0644, whatever the umask; a mode
   }
 });
 
-withDaemon.test("an existing file keeps its mode and its owner", async ({ daemon, scratch }) => {
+sharedDaemon.test("an existing file keeps its mode and its owner", async ({ daemon, scratch }) => {
   const path = scratch.file("file", "before", 0o2750);
   const root = Deno.uid() === 0;
   if (root) Deno.chownSync(path, 1234, 5678);
@@ -61,7 +61,7 @@ withDaemon.test("an existing file keeps its mode and its owner", async ({ daemon
   strictEqual(Deno.readTextFileSync(path), "after");
 });
 
-withDaemon.test("a bad mode or path is 400 before anything is written", async ({ daemon, scratch }) => {
+sharedDaemon.test("a bad mode or path is 400 before anything is written", async ({ daemon, scratch }) => {
   const path = scratch.join("a/file");
   const bad = [
     "8",
@@ -120,7 +120,7 @@ Deno.test("the order of refusals is 400, 413, 507", async () => {
   strictEqual((await daemon.guest.health()).disk?.under_pressure, true);
 });
 
-withDaemon.test("a target that is no regular file is 500 and stays what it is", async ({ daemon, scratch }) => {
+sharedDaemon.test("a target that is no regular file is 500 and stays what it is", async ({ daemon, scratch }) => {
   const fifo = scratch.join("fifo");
   output("mkfifo", fifo);
   const socket = scratch.join("socket");
@@ -225,7 +225,7 @@ withDaemon.test("a client that vanishes leaves the file as it was and no parent 
   strictEqual(Deno.readTextFileSync(kept), "before");
 });
 
-withDaemon.test("a chunked body that is malformed leaves nothing", async ({ daemon, scratch }) => {
+sharedDaemon.test("a chunked body that is malformed leaves nothing", async ({ daemon, scratch }) => {
   using connection = await daemon.connect(
     daemon.request("PUT", fileUrl("file", scratch.join("a/f")), [CHUNKED]),
   );

@@ -6,9 +6,9 @@ import { getTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { listTar } from "../support/tar_list.ts";
 import { treeOf } from "../support/tree.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
-withDaemon.test("a tree comes as pax members sorted by name, the root first", async ({ daemon, scratch }) => {
+sharedDaemon.test("a tree comes as pax members sorted by name, the root first", async ({ daemon, scratch }) => {
   Deno.chmodSync(scratch.path, 0o750);
   scratch.file("b", "content", 0o640);
   Deno.mkdirSync(scratch.join("a/empty"), { recursive: true });
@@ -39,7 +39,7 @@ withDaemon.test("a tree comes as pax members sorted by name, the root first", as
   deepStrictEqual([members[6]?.uid, members[6]?.owner], [Deno.uid(), ""]);
 });
 
-withDaemon.test("the same tree gives the same bytes, however its directories are laid out", async ({ daemon, scratch }) => {
+sharedDaemon.test("the same tree gives the same bytes, however its directories are laid out", async ({ daemon, scratch }) => {
   const order = ["c", "a", "b/x", "b/y"];
   for (const [root, names] of [["one", order], ["two", order.toReversed()]] as const) {
     for (const name of names) {
@@ -58,7 +58,7 @@ withDaemon.test("the same tree gives the same bytes, however its directories are
   deepStrictEqual(one, two);
 });
 
-withDaemon.test("sockets, fifos and devices are left out, a symlink as path is followed", async ({ daemon, scratch }) => {
+sharedDaemon.test("sockets, fifos and devices are left out, a symlink as path is followed", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("dir"));
   scratch.file("dir/file", "x");
   output("mkfifo", scratch.join("dir/fifo"));
@@ -69,7 +69,7 @@ withDaemon.test("sockets, fifos and devices are left out, a symlink as path is f
   deepStrictEqual(members.map(({ name }) => name), ["./", "file"]);
 });
 
-withDaemon.test("what is absent is 404, what is no directory 400", async ({ daemon, scratch }) => {
+sharedDaemon.test("what is absent is 404, what is no directory 400", async ({ daemon, scratch }) => {
   const file = scratch.file("file", "x");
   Deno.symlinkSync("nothing", scratch.join("dangling"));
   for (
@@ -104,7 +104,7 @@ Deno.test("a tree beyond the limits is 413, one that meets them exactly comes", 
   match(await plain(await getTar(daemon, scratch.path), 413), /4 members/);
 });
 
-withDaemon.test("names of any bytes and length come back from GNU tar as they were", async ({ daemon, scratch }) => {
+sharedDaemon.test("names of any bytes and length come back from GNU tar as they were", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("tree"));
   const long = "d".repeat(120);
   Deno.mkdirSync(scratch.join(`tree/${long}/${long}`), { recursive: true });
@@ -125,7 +125,7 @@ withDaemon.test("names of any bytes and length come back from GNU tar as they we
   );
 });
 
-withDaemon.test("a tree hundreds of directories deep is packed", async ({ daemon, scratch }) => {
+sharedDaemon.test("a tree hundreds of directories deep is packed", async ({ daemon, scratch }) => {
   const script = `cd ${scratch.path} && mkdir t && cd t && i=0 && while [ $i -lt 300 ]; do ` +
     `mkdir a${"x".repeat(20)} b && echo $i > f && cd a* && i=$((i+1)); done`;
   output("bash", "-c", script);

@@ -9,11 +9,11 @@ import { Scratch } from "../support/scratch.ts";
 import { concat } from "../support/bytes.ts";
 import { archive, extended, member, type MemberSpec } from "../support/tar_archive.ts";
 import { treeOf } from "../support/tree.ts";
-import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
+import { sharedDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
 
-withDaemon.test("members become files, directories and links with their modes and times", async ({ daemon, scratch }) => {
+sharedDaemon.test("members become files, directories and links with their modes and times", async ({ daemon, scratch }) => {
   const root = scratch.join("made/root");
   const body = archive([
     { name: "./", type: "5", mode: 0o700, mtime: 5 },
@@ -56,7 +56,7 @@ Deno.test("the root, its parents and directories that no member names are 0755, 
   );
 });
 
-withDaemon.test("one zero block ends an archive as two do, and what follows is ignored", async ({ daemon, scratch }) => {
+sharedDaemon.test("one zero block ends an archive as two do, and what follows is ignored", async ({ daemon, scratch }) => {
   const file = member({ name: "file", content: "x" });
   for (const zeros of [1, 2, 19]) {
     const root = scratch.join(`of${zeros}`);
@@ -69,7 +69,7 @@ withDaemon.test("one zero block ends an archive as two do, and what follows is i
   deepStrictEqual(names(scratch.join("empty")), []);
 });
 
-withDaemon.test("garbage, gzip and an empty body are 400", async ({ daemon, scratch }) => {
+sharedDaemon.test("garbage, gzip and an empty body are 400", async ({ daemon, scratch }) => {
   const whole = archive([{ name: "f", content: "x" }]);
   const gzip = new Response(
     new Blob([whole]).stream().pipeThrough(new CompressionStream("gzip")),
@@ -169,7 +169,7 @@ withDaemonAsRoot.test("what is on disk: replaced, merged, followed beneath the r
   strictEqual(Deno.statSync(`${root}/h`).ino, Deno.statSync(`${root}/dir/kept`).ino);
 });
 
-withDaemon.test("a member that comes twice: the later one counts", async ({ daemon, scratch }) => {
+sharedDaemon.test("a member that comes twice: the later one counts", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   await daemon.guest.uploadTar(
     root,
@@ -189,7 +189,7 @@ withDaemon.test("a member that comes twice: the later one counts", async ({ daem
   deepStrictEqual(names(root), ["d", "f", "h", "l"]);
 });
 
-withDaemon.test("a root that is no directory is 500, one that is a symlink is followed", async ({ daemon, scratch }) => {
+sharedDaemon.test("a root that is no directory is 500, one that is a symlink is followed", async ({ daemon, scratch }) => {
   const body = archive([{ name: "f", content: "x" }]);
   const file = scratch.file("file", "x");
   await plain(await putTar(daemon, file, body), 500);
@@ -207,7 +207,7 @@ withDaemon.test("a root that is no directory is 500, one that is a symlink is fo
   deepStrictEqual(names(scratch.join("made/root")), ["f"]);
 });
 
-withDaemon.test("long names, odd bytes and names of 4,096 bytes are extracted", async ({ daemon, scratch }) => {
+sharedDaemon.test("long names, odd bytes and names of 4,096 bytes are extracted", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   const deep = `${"x".repeat(254)}/`.repeat(16) + "y".repeat(16);
   strictEqual(deep.length, 4096);

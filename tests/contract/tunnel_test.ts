@@ -5,7 +5,7 @@ import { closing, OP } from "../support/frames.ts";
 import { closedBy, SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 import { withTunnel } from "../support/with_tunnel.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
 /** Asks for a tunnel and gives the answer's head and the rest of its first piece. */
 async function answer(
@@ -36,7 +36,7 @@ Deno.test("a tunnel is answered with 101, the accept key and the version", async
   strictEqual(headers.get("x-guest-version"), (await daemon.guest.health()).version);
 });
 
-withDaemon.test("a port or an identity that is not one is refused before the upgrade", async ({ daemon }) => {
+sharedDaemon.test("a port or an identity that is not one is refused before the upgrade", async ({ daemon }) => {
   const queries = [
     "",
     "?port",
@@ -71,7 +71,7 @@ withDaemon.test("a port or an identity that is not one is refused before the upg
   }
 });
 
-withDaemon.test("of a repeated port the first counts, and leading zeros do not", async ({ daemon }) => {
+sharedDaemon.test("of a repeated port the first counts, and leading zeros do not", async ({ daemon }) => {
   using guest = new Guest();
   const queries = [
     `?port=${guest.port}&port=x`,
@@ -86,7 +86,7 @@ withDaemon.test("of a repeated port the first counts, and leading zeros do not",
   }
 });
 
-withDaemon.test("a request that is no WebSocket upgrade is refused", async ({ daemon }) => {
+sharedDaemon.test("a request that is no WebSocket upgrade is refused", async ({ daemon }) => {
   using guest = new Guest();
   const query = `?port=${guest.port}`;
   const plain = await daemon.fetch(`/v1/tcp${query}`);
@@ -108,13 +108,13 @@ withDaemon.test("a request that is no WebSocket upgrade is refused", async ({ da
   strictEqual(guest.dials, 0);
 });
 
-withDaemon.test("upgrade headers count in any case and in lists", async ({ daemon }) => {
+sharedDaemon.test("upgrade headers count in any case and in lists", async ({ daemon }) => {
   using guest = new Guest();
   const headers = { Connection: "keep-alive, uPGRADE", Upgrade: "WebSocket" };
   match(await answer(daemon, `?port=${guest.port}`, headers), /^HTTP\/1\.1 101 /);
 });
 
-withDaemon.test("what stands in the way after the upgrade is said with a close code and a reason", async ({ daemon }) => {
+sharedDaemon.test("what stands in the way after the upgrade is said with a close code and a reason", async ({ daemon }) => {
   using closed = await closedPort();
   const cases: [query: string, code: number, reason: RegExp][] = [
     ["?port=0", 4400, /port 0/],
@@ -140,7 +140,7 @@ withTunnel.test("a client's close is answered as it was said", async ({ client, 
   strictEqual(await connection.ending(), "end");
 });
 
-withDaemon.test("the dial goes to 127.0.0.1 and nowhere else", async ({ daemon }) => {
+sharedDaemon.test("the dial goes to 127.0.0.1 and nowhere else", async ({ daemon }) => {
   using elsewhere = Deno.listen({ hostname: "127.0.0.2", port: 0 });
   using client = await TunnelClient.open(daemon, `?port=${elsewhere.addr.port}`);
   strictEqual((await client.closed()).code, 4502);

@@ -3,7 +3,7 @@ import { refused } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { Scratch } from "../support/scratch.ts";
-import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
+import { sharedDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 import { asRoot } from "../support/as_root.ts";
 
 type Start = Readonly<Record<string, unknown>>;
@@ -17,7 +17,7 @@ async function failure(daemon: Daemon, start: Start): Promise<string> {
   return detail;
 }
 
-withDaemon.test("a program that cannot be executed is spawn_failed with step and errno", async ({ daemon, scratch }) => {
+sharedDaemon.test("a program that cannot be executed is spawn_failed with step and errno", async ({ daemon, scratch }) => {
   const env = { PATH: scratch.path };
   scratch.file("data", "no program\n", 0o755);
   scratch.file("plain", "#!/bin/sh\n", 0o644);
@@ -48,7 +48,7 @@ withDaemon.test("a program that cannot be executed is spawn_failed with step and
   }
 });
 
-withDaemon.test("a working directory that cannot be entered is spawn_failed with step and errno", async ({ daemon, scratch }) => {
+sharedDaemon.test("a working directory that cannot be entered is spawn_failed with step and errno", async ({ daemon, scratch }) => {
   const cases: readonly [cwd: string, RegExp][] = [
     ["/no/such/directory", /ENOENT/],
     ["", /ENOENT/],
@@ -72,7 +72,7 @@ withDaemonAsRoot.test("a directory that is closed to the demoted user is spawn_f
   strictEqual((await daemon.outcome(id)).stdout, `${closed}\n`);
 });
 
-withDaemon.test("60,000 small arguments and a large environment arrive whole", async ({ daemon }) => {
+sharedDaemon.test("60,000 small arguments and a large environment arrive whole", async ({ daemon }) => {
   const numbers = Array.from({ length: 60_000 }, (_, index) => String(index));
   const id = await daemon.exec([
     "sh",
@@ -86,7 +86,7 @@ withDaemon.test("60,000 small arguments and a large environment arrive whole", a
   strictEqual((await daemon.outcome(id)).stdout, "60000 59999\n5000\n");
 });
 
-withDaemon.test("a script that cannot be found is the shell's business: exit code 127", async ({ daemon }) => {
+sharedDaemon.test("a script that cannot be found is the shell's business: exit code 127", async ({ daemon }) => {
   const outcome = await daemon.outcome(await daemon.exec("/no/such/program"));
   strictEqual(outcome.exit_code, 127);
   match(outcome.stderr, /not found/);

@@ -15,7 +15,7 @@ import {
   sign,
 } from "../support/tar_archive.ts";
 import { Tmpfs } from "../support/tmpfs.ts";
-import { withDaemon, withNobody } from "../support/with_daemon.ts";
+import { sharedDaemon, withNobody } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 const names = (dir: string): string[] => [...Deno.readDirSync(dir)].map(({ name }) => name).sort();
@@ -47,7 +47,7 @@ function small(count: number): Uint8Array<ArrayBuffer> {
   return whole;
 }
 
-withDaemon.test("names that meet through a symlink on disk are one name to the check", async ({ daemon, scratch }) => {
+sharedDaemon.test("names that meet through a symlink on disk are one name to the check", async ({ daemon, scratch }) => {
   const root = scratch.join("root");
   Deno.mkdirSync(`${root}/dir`, { recursive: true });
   Deno.mkdirSync(`${root}/x/y`, { recursive: true });
@@ -83,7 +83,7 @@ withDaemon.test("names that meet through a symlink on disk are one name to the c
   strictEqual(Deno.readTextFileSync(`${root}/dir/g`), "one");
 });
 
-withDaemon.test("a member is seen whole or not at all, also in place of another", async ({ daemon, scratch }) => {
+sharedDaemon.test("a member is seen whole or not at all, also in place of another", async ({ daemon, scratch }) => {
   // A directory that gives its group on: what is put into it is copied there.
   const root = scratch.join("root");
   Deno.mkdirSync(root);
@@ -171,7 +171,7 @@ Deno.test("a file that is written in place is looked at before its first byte: r
   }
 });
 
-withDaemon.test("a name of 40,000 directories and a file of 250,000 pieces are extracted at once", async ({ daemon, scratch }) => {
+sharedDaemon.test("a name of 40,000 directories and a file of 250,000 pieces are extracted at once", async ({ daemon, scratch }) => {
   const deep = extended({ path: "a/".repeat(40_000) }, { name: "a", type: "5", mode: 0o755 });
   await daemon.guest.uploadTar(scratch.join("deep"), archive([deep]));
   ok(output("find", scratch.join("deep"), "-type", "d", "-printf", "x").length > 40_000);
@@ -193,7 +193,7 @@ withDaemon.test("a name of 40,000 directories and a file of 250,000 pieces are e
   ok(content.every((byte, at) => byte === (at % 2 === 0 ? 120 : 0)));
 });
 
-withDaemon.test("a directory that was there keeps its sticky and set-group-id bits", async ({ daemon, scratch }) => {
+sharedDaemon.test("a directory that was there keeps its sticky and set-group-id bits", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("t/d"), { recursive: true });
   output("chmod", "1777", scratch.join("t"));
   output("chmod", "2775", scratch.join("t/d"));
@@ -240,7 +240,7 @@ Deno.test("an archive that meets a mounted file is refused before its first memb
   strictEqual(Deno.readTextFileSync(disk.join("hosts")), "kept");
 });
 
-withDaemon.test("times keep their fractions down and up", async ({ daemon, scratch }) => {
+sharedDaemon.test("times keep their fractions down and up", async ({ daemon, scratch }) => {
   Deno.mkdirSync(scratch.join("t/d"), { recursive: true });
   scratch.file("t/f", "x");
   Deno.symlinkSync("f", scratch.join("t/l"));
@@ -260,7 +260,7 @@ withDaemon.test("times keep their fractions down and up", async ({ daemon, scrat
   strictEqual(times(scratch.join("theirs")), wanted);
 });
 
-withDaemon.test("a global header alone is an empty archive", async ({ daemon, scratch }) => {
+sharedDaemon.test("a global header alone is an empty archive", async ({ daemon, scratch }) => {
   const content = record("comment", "0123456789");
   const body = archive([{ name: "pax_global_header", type: "g", content }]);
   await daemon.guest.uploadTar(scratch.join("root"), body);

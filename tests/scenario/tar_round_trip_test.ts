@@ -4,7 +4,7 @@ import { text } from "../support/answers.ts";
 import { putTar } from "../support/files_client.ts";
 import { Scratch } from "../support/scratch.ts";
 import { treeOf } from "../support/tree.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
 const PYTHON = `
 import sys, tarfile
@@ -72,7 +72,7 @@ function writers(archive: string, tree: string): readonly (readonly [string, str
   ];
 }
 
-withDaemon.test("trees packed by other programs are extracted as they were", async ({ daemon, scratch, t }) => {
+sharedDaemon.test("trees packed by other programs are extracted as they were", async ({ daemon, scratch, t }) => {
   furnish(scratch, "tree");
   const wanted = treeOf(scratch.join("tree"), { stat: true });
   for (const [name, program, args] of writers(scratch.join("tar"), scratch.join("tree"))) {
@@ -93,7 +93,7 @@ withDaemon.test("trees packed by other programs are extracted as they were", asy
   }
 });
 
-withDaemon.test("what was sparse in the archive is sparse on disk", async ({ daemon, scratch }) => {
+sharedDaemon.test("what was sparse in the archive is sparse on disk", async ({ daemon, scratch }) => {
   furnish(scratch, "tree");
   output("tar", "-cSf", scratch.join("tar"), "-C", scratch.join("tree"), ".");
   await daemon.guest.uploadTar(scratch.join("out"), Deno.readFileSync(scratch.join("tar")));
@@ -112,7 +112,7 @@ function readers(archive: string, into: string): readonly (readonly [string, str
   ];
 }
 
-withDaemon.test("trees packed here are extracted by other programs as they were", async ({ daemon, scratch, t }) => {
+sharedDaemon.test("trees packed here are extracted by other programs as they were", async ({ daemon, scratch, t }) => {
   furnish(scratch, "tree");
   const wanted = treeOf(scratch.join("tree"), { stat: true });
   const body = await (await daemon.guest.downloadTar(scratch.join("tree"))).bytes();

@@ -10,7 +10,7 @@ import { TunnelClient, UPGRADE } from "../support/tunnel_client.ts";
 import { withTunnel } from "../support/with_tunnel.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 import { echoed } from "../support/tunnel_echo.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
 withTunnel.test("a guest that speaks first is heard by a client that says nothing", async ({ client, connection }) => {
   await connection.send("220 ready");
@@ -19,7 +19,7 @@ withTunnel.test("a guest that speaks first is heard by a client that says nothin
   strictEqual(await connection.text(5), "hello");
 });
 
-withDaemon.test("frames in one segment with the request are not lost, however many and wherever they are cut", async ({ daemon }) => {
+sharedDaemon.test("frames in one segment with the request are not lost, however many and wherever they are cut", async ({ daemon }) => {
   using guest = new Guest();
   for (const size of [1, 300, 1024, 5000, 70_000, 300_000, 1_100_000, 4_000_000]) {
     const sent = noise(size, size);
@@ -84,7 +84,7 @@ withTunnel.test("many bytes arrive as they were sent, both ways at once", async 
   strictEqual(await digest(heardDown), await digest(down));
 });
 
-withDaemon.test("the ws package speaks to it", async ({ daemon }) => {
+sharedDaemon.test("the ws package speaks to it", async ({ daemon }) => {
   using guest = new Guest();
   guest.echo();
   const url = `ws://127.0.0.1:${daemon.port}/v1/tcp?port=${guest.port}`;
@@ -97,7 +97,7 @@ withDaemon.test("the ws package speaks to it", async ({ daemon }) => {
   strictEqual((await within("the close", once(client, "close")))[0], 1000);
 });
 
-withDaemon.test("a connection that has served requests before is upgraded like a new one", async ({ daemon }) => {
+sharedDaemon.test("a connection that has served requests before is upgraded like a new one", async ({ daemon }) => {
   using guest = new Guest();
   using connection = await daemon.connect();
   for (let turn = 0; turn < 3; turn++) {

@@ -1,14 +1,6 @@
 /** Bytes put together, and texts of one char a byte. */
 
-export function concat(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
-  const whole = new Uint8Array(parts.reduce((sum, part) => sum + part.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    whole.set(part, at);
-    at += part.length;
-  }
-  return whole;
-}
+export { concat } from "../../src/client/bytes.ts";
 
 /** One char a byte, as headers are on the wire. */
 export function latin1(text: string): Uint8Array {

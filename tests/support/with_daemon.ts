@@ -28,6 +28,17 @@ interface Tests {
   together(name: string, bodies: Readonly<Record<string, Body>>): void;
 }
 
+function given(daemon: Daemon, t: Deno.TestContext, made: DisposableStack): Given {
+  let scratch: Scratch | undefined;
+  return {
+    daemon,
+    t,
+    get scratch(): Scratch {
+      return scratch ??= made.use(new Scratch());
+    },
+  };
+}
+
 function tests(
   test: (name: string, fn: (t: Deno.TestContext) => Promise<void>) => void,
   start: () => Promise<Daemon>,
@@ -35,14 +46,7 @@ function tests(
   const run = async (t: Deno.TestContext, body: Body): Promise<void> => {
     using made = new DisposableStack();
     await using daemon = await start();
-    let scratch: Scratch | undefined;
-    await body({
-      daemon,
-      t,
-      get scratch(): Scratch {
-        return scratch ??= made.use(new Scratch());
-      },
-    });
+    await body(given(daemon, t, made));
   };
   // What a step leaves open is looked for when all have ended.
   const unchecked = { sanitizeOps: false, sanitizeResources: false, sanitizeExit: false };
@@ -65,6 +69,28 @@ export function withOptions(options: DaemonOptions): Tests {
 
 /** Tests whose daemons have their defaults. */
 export const withDaemon: Tests = withOptions({});
+
+/** One daemon for a file's tests. Invariant: it is there from the file's first test to its last. */
+class SharedDaemon implements Pick<Tests, "test"> {
+  #daemon: Promise<Daemon> | undefined;
+  #announced = false;
+
+  test(name: string, body: Body): void {
+    if (!this.#announced) {
+      this.#announced = true;
+      Deno.test.beforeAll(async () => void await (this.#daemon = Daemon.bootstrapped()));
+      Deno.test.afterAll(async () => await (await this.#daemon)?.[Symbol.asyncDispose]());
+    }
+    Deno.test(name, async (t) => {
+      using made = new DisposableStack();
+      if (this.#daemon === undefined) throw new Error("Cannot share a daemon: none was started");
+      await body(given(await this.#daemon, t, made));
+    });
+  }
+}
+
+/** Tests that share their file's daemon: they look at nothing that others of them do or leave in it. */
+export const sharedDaemon: Pick<Tests, "test"> = new SharedDaemon();
 
 /** Tests of {@link asRoot} whose daemons are nobody's. */
 export const withNobody: Tests = tests(asRoot.test, () => {
