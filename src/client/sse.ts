@@ -95,8 +95,13 @@ function quickOutput(frame: string): Output | undefined {
   const [begin, offset = "", stream] = head;
   const end = frame.length - OUTPUT_END.length;
   if (frame.indexOf('"', begin.length) !== end) return undefined;
-  const bytes = fromBase64(frame.slice(begin.length, end));
-  return { event: "output", offset: BigInt(offset), stream: stream as StreamKind, bytes };
+  try {
+    const bytes = fromBase64(frame.slice(begin.length, end));
+    return { event: "output", offset: BigInt(offset), stream: stream as StreamKind, bytes };
+  } catch {
+    // It is no base64, of which the other way makes an error of this library's.
+    return undefined;
+  }
 }
 
 /** Name and data of a frame; both are empty for comments. */
