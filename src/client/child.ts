@@ -2,7 +2,7 @@
 
 import { concat } from "./bytes.ts";
 import { AlreadyAcked, GuestError, OutputGap, OutputTooLarge, UnknownExec } from "./errors.ts";
-import { ackExec, execPath, killExec } from "./exec_calls.ts";
+import { execPath, forgetExec, killExec } from "./exec_calls.ts";
 import { BEHIND_ALL, followEvents, type FollowOptions } from "./exec_events.ts";
 import { OutputPipe } from "./output_pipe.ts";
 import type { Requests } from "./requests.ts";
@@ -171,7 +171,7 @@ export class ChildProcess implements AsyncDisposable {
 
   /** Tells the guest that the result was taken, which it then forgets: call it when the result is stored. */
   async ack(): Promise<void> {
-    this.#acked ??= ackExec(this.#requests, this.id).then(() => {}, (error) => {
+    this.#acked ??= forgetExec(this.#requests, this.id).catch((error) => {
       // An ack whose answer was lost, or somebody else's.
       if (!(error instanceof AlreadyAcked || error instanceof UnknownExec)) throw error;
     });

@@ -3,7 +3,7 @@
 import type { KillResponse, PollResponse, StartResponse, StdinResponse } from "../contract/exec.ts";
 import { toBase64 } from "./bytes.ts";
 import { GuestError } from "./errors.ts";
-import type { Requests } from "./requests.ts";
+import { checkedBody, type Requests } from "./requests.ts";
 
 /** How a command ended, and the first 8 MiB of each stream as text. */
 export type Outcome = Required<PollResponse>;
@@ -58,6 +58,26 @@ export async function ackExec(
     path,
     repeatable: true,
     signal,
+  });
+}
+
+/** What is read of an answer that nobody wants: more costs more than a new connection. */
+const MAX_UNWANTED_BYTES = 64 * 1024;
+
+/** The same for a result that is here already. The answer has it once more, as text: a long one is not waited for. */
+export async function forgetExec(
+  requests: Requests,
+  id: string,
+  signal?: AbortSignal,
+): Promise<void> {
+  const what = "ack the command";
+  const ask = { what, method: "POST", path: execPath(id, "ack"), repeatable: true, signal };
+  await requests.send(ask, async (response) => {
+    let room = MAX_UNWANTED_BYTES;
+    for await (const { length } of checkedBody(response, ask)) {
+      room -= length;
+      if (room < 0) return;
+    }
   });
 }
 

@@ -5,7 +5,15 @@ import type { Limits } from "../contract/limits.ts";
 import type { Health, ProcGroup, ProcsResponse } from "../contract/system.ts";
 import { ChildProcess, type Following } from "./child.ts";
 import { Command, type CommandOptions } from "./command.ts";
-import { ackExec, execPath, killExec, type Outcome, pollExec, writeStdin } from "./exec_calls.ts";
+import {
+  ackExec,
+  execPath,
+  forgetExec,
+  killExec,
+  type Outcome,
+  pollExec,
+  writeStdin,
+} from "./exec_calls.ts";
 import { followEvents, type FollowOptions } from "./exec_events.ts";
 import { FetchTransport } from "./fetch_transport.ts";
 import {
@@ -121,6 +129,14 @@ export class Guest {
    */
   async ack(id: string, signal?: AbortSignal): Promise<Outcome> {
     return await ackExec(this.#requests, id, signal);
+  }
+
+  /**
+   * Acks a result that is here already, and does not wait for what the ack would bring of it again: up to 16 MiB of text.
+   * Throws as `ack` does.
+   */
+  async forget(id: string, signal?: AbortSignal): Promise<void> {
+    await forgetExec(this.#requests, id, signal);
   }
 
   /** Ends a command's process group; whether anybody lived in it. Throws `UnknownExec`. */

@@ -48,7 +48,7 @@ export async function follow(guest: Guest, id: string, options: Following): Prom
     if (error instanceof Deno.errors.BrokenPipe && options.owned) {
       await guest.kill(id);
       await untilExit(guest, id);
-      await guest.ack(id).catch(() => {});
+      await guest.forget(id).catch(() => {});
     }
     if (!leaving.signal.aborted || leaving.signal.reason !== error) throw error;
     const back = at === 0n ? "" : ` --offset ${at}`;

@@ -53,7 +53,7 @@ export async function run(words: readonly string[], options: RunOptions): Promis
   }
   const owned = options.detachOnInterrupt !== true;
   const exit = await follow(guest, id, { stdin: interactive, owned });
-  await guest.ack(id).catch((error) => {
+  await guest.forget(id).catch((error) => {
     // Its result has been printed: a lost answer changes nothing.
     if (!(error instanceof AlreadyAcked)) throw error;
   });

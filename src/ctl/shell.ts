@@ -48,7 +48,7 @@ export async function shell(options: Common & { readonly user?: string }): Promi
   using _sizes = sizes(guest, note);
   const exit = await follow(guest, id, { stdin: true, owned: true });
   await guest.command("rm", { args: ["-f", note], stdout: "null", stderr: "null" }).output();
-  await guest.ack(id).catch(() => {});
+  await guest.forget(id).catch(() => {});
   if (exit.exit_code === NO_SCRIPT) {
     throw new Failure("Cannot open a shell: the guest has no script(1), of util-linux or busybox");
   }

@@ -92,6 +92,28 @@ withGuest.test("who attaches and detaches leaves the command alone", async ({ gu
   strictEqual(text((await back.output()).stdout), "on\n");
 });
 
+withGuest.test("an ack does not bring a long result again", async ({ daemon }) => {
+  let acked = 0;
+  const counting: typeof fetch = async (url, init) => {
+    const answer = await fetch(url, init);
+    if (!String(url).endsWith("/ack")) return answer;
+    const count = new TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>>({
+      transform(piece, controller): void {
+        acked += piece.length;
+        controller.enqueue(piece);
+      },
+    });
+    return new Response(answer.body?.pipeThrough(count) ?? null, answer);
+  };
+  const transport = new FetchTransport({ fetch: counting });
+  const guest = new Guest(daemon.url, { token: daemon.token, transport });
+  const args = ["-c", String(8 * MIB), "/dev/zero"];
+  const { stdout } = await guest.command("head", { args, id: "long" }).output();
+  strictEqual(stdout.length, 8 * MIB);
+  strictEqual((await guest.poll("long")).phase, "acked");
+  ok(acked > 0 && acked < MIB, `${acked} bytes of the ack's answer were read`);
+});
+
 Deno.test("stdin goes in whole and in order, past the limit of one write and a child that sleeps", async () => {
   using scratch = new Scratch();
   const env = { GUESTD_MAX_STDIN_WRITE_BYTES: "100000", GUESTD_STDIN_WRITE_TIMEOUT_SECS: "0.1" };
