@@ -70,10 +70,10 @@ export class SocketMessages implements MessageSocket {
   async #write(opcode: number, payload: Uint8Array): Promise<void> {
     if (this.#over !== undefined) throw new TunnelClosed(this.#over.code, this.#over.reason);
     if (this.#socket.write(encodeFrame(opcode, payload))) return;
-    await new Promise<void>((resolve) => {
-      this.#socket.once("drain", resolve);
-      this.#socket.once("close", resolve);
-    });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#socket.once("drain", resolve).once("close", resolve);
+    await promise;
+    this.#socket.off("drain", resolve).off("close", resolve);
   }
 
   #answerClose(payload: Uint8Array): void {

@@ -20,7 +20,7 @@ import { digest, noise } from "../support/bytes.ts";
 import { Daemon } from "../support/daemon.ts";
 import { Scratch } from "../support/scratch.ts";
 import { withStarted } from "../support/with_daemon.ts";
-import { withGuest } from "../support/with_guest.ts";
+import { withGuest, withLongReplay } from "../support/with_guest.ts";
 
 const MIB = 1024 * 1024;
 const text = (bytes: Uint8Array): string => new TextDecoder().decode(bytes);
@@ -92,7 +92,7 @@ withGuest.test("who attaches and detaches leaves the command alone", async ({ gu
   strictEqual(text((await back.output()).stdout), "on\n");
 });
 
-withGuest.test("an ack does not bring a long result again", async ({ daemon }) => {
+withLongReplay.test("an ack does not bring a long result again", async ({ daemon }) => {
   let acked = 0;
   const counting: typeof fetch = async (url, init) => {
     const answer = await fetch(url, init);
