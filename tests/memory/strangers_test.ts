@@ -89,6 +89,6 @@ Deno.test("a connection that brings more unfinished hooks than it may is ended, 
   strictEqual((await other.ask("GET", "/v1/procs", [daemon.authorization])).status, 200);
   await daemon.bootstrap(daemon.token);
   // The first four, and the one that was too many; of the others nothing was asked any more.
-  const { hooks } = await daemon.health();
+  const { hooks } = await daemon.guest.health();
   ok(hooks.length < 30, `${hooks.length} hooks`);
 });
