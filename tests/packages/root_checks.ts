@@ -32,7 +32,7 @@ async function started(root: OverlaidRoot): Promise<Daemon> {
 async function printed(daemon: Daemon, script: string): Promise<string> {
   const id = await daemon.exec(script);
   await text(await daemon.fetch(`/v1/exec/${id}/stream`));
-  const { exit_code, stdout } = await daemon.ack(id);
+  const { exit_code, stdout } = await daemon.guest.ack(id);
   strictEqual(exit_code, 0, script);
   return stdout.trimEnd();
 }

@@ -37,7 +37,7 @@ step("it boots with 512 MiB, and the daemon answers before it has a token", asyn
   const started = performance.now();
   machine = await Machine.boot({ arch: "amd64", disk });
   guest = await machine.guest();
-  const health = await guest.health();
+  const health = await guest.client.health();
   console.log(`health after ${((performance.now() - started) / 1000).toFixed(1)} s`);
   strictEqual(health.bootstrapped, false);
 });
@@ -49,9 +49,9 @@ step("its commands run, as whom they should, in the daemon's slice", async () =>
   console.log(await guest.sh("grep -E 'MemTotal|MemAvailable' /proc/meminfo"));
   match(await guest.sh("cat /etc/os-release"), /^VERSION_CODENAME=trixie$/m);
   strictEqual(await guest.sh("cat /proc/1/comm"), "systemd");
-  strictEqual(await guest.sh("id -un", { user: 1000, group: 1000 }), "user");
+  strictEqual(await guest.sh("id -un", { uid: 1000, gid: 1000 }), "user");
   strictEqual(await guest.sh("cat /proc/self/cgroup"), "0::/guestd.slice/guestd.service");
-  const { identity_degraded, identity_repaired } = await guest.health();
+  const { identity_degraded, identity_repaired } = await guest.client.health();
   deepStrictEqual([identity_repaired, identity_degraded], [true, false]);
 });
 
@@ -83,13 +83,13 @@ step("a command may make control groups of its own below the daemon's", async ()
 step("a command for which there is no memory ends alone", async () => {
   const id = await guest.start("exec tail /dev/zero");
   await guest.follow(id);
-  const { signal } = await guest.ack(id);
+  const { signal } = await guest.client.ack(id);
   strictEqual(signal, 9);
   deepStrictEqual(await unit("ActiveState", "Result"), {
     Result: "success",
     ActiveState: "active",
   });
-  strictEqual((await guest.health()).bootstrapped, true);
+  strictEqual((await guest.client.health()).bootstrapped, true);
 });
 
 step("systemctl stop ends it in order, it stays ended, and the machine powers off", async () => {
