@@ -1,4 +1,5 @@
-import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual, ok, rejects, strictEqual } from "node:assert/strict";
+import { TooLarge } from "../../src/client/errors.ts";
 import { asRoot } from "../support/as_root.ts";
 import { eventually } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
@@ -38,7 +39,7 @@ withDaemonAsRoot.test("searches for a line take turns with other downloads, and 
   const connections = await ask(daemon, MANY, get(daemon, url));
   await eventually("the searches", () => daemon.fdCount() >= fds + MANY);
   strictEqual(await (await daemon.guest.readFile(small)).text(), "content");
-  await (await daemon.guest.downloadTar(scratch.path)).readable.cancel();
+  await rejects(daemon.guest.downloadTar(scratch.path), TooLarge);
   for (const connection of connections) connection[Symbol.dispose]();
   await eventually("every file closed", () => daemon.fdCount() <= fds + 3);
 });
