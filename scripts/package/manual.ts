@@ -38,7 +38,8 @@ function head(name: string, section: number, version: string, does: string): str
 export function daemonPage(text: string): string {
   const [title = "", usage = "", ...more] = text.split("\n\n");
   const version = /^guestd (\S+):/.exec(title)?.[1];
-  const call = /^Usage: (.+)$/.exec(usage)?.[1];
+  // The help breaks a long usage into lines; roff breaks it anew.
+  const call = /^Usage: ([^]+)$/.exec(usage)?.[1]?.replaceAll(/\n +/g, " ");
   const settings = more.pop()?.matchAll(/^ {2}(GUESTD_\S+)\n {6}(.+)$/gm);
   const rows = Array.from(
     settings ?? [],

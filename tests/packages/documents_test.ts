@@ -17,6 +17,7 @@ Deno.test("the daemon's man page has every setting of its help, and another help
     ok(page.includes(`.B ${variable}=${fallback.replaceAll("-", "\\-")}\n`), variable);
   }
   match(page, /^\.TH GUESTD 8 /);
+  match(page, /^\.SH SYNOPSIS\nguestd \S.*\\-\\-help.*\]\n\.SH /m);
   throws(() => daemonPage("guestd: a daemon"), /its help has another form/);
 });
 
