@@ -53,20 +53,26 @@ rust_stand_in() {
 }
 
 # start_guest DIRECTORY VARIABLE=VALUE... PROGRAM...: as PID 1 of namespaces of its own, network included. Afterwards
-# "$guest" is the process whose end is the guest's.
+# "$guest" is the process whose end is the guest's, and its namespaces are there: who entered those of a process that has
+# not made its own yet would be in this machine's, and see no guest for ever.
 start_guest() {
+  local lo_up code=0
   # shellcheck disable=SC2016 # the inner shell's
-  unshare --mount --pid --net --fork --kill-child=KILL sh -ec '
+  exec {lo_up}< <(exec unshare --mount --pid --net --fork --kill-child=KILL sh -ec '
     tree=$1
     shift
     mount --bind "$tree" "$tree"
     mount -t proc proc "$tree/proc"
     mount --rbind /dev "$tree/dev"
     ip link set lo up
-    exec env -i "$@"' - "$@" 2>"$tools/log/dockerfile_guest.log" </dev/null &
+    echo up
+    exec env -i "$@" >&2' - "$@" 2>"$tools/log/dockerfile_guest.log" </dev/null)
   guest=$!
   # An interrupted run leaves no daemon behind.
   trap 'kill -KILL "$guest" 2>/dev/null' EXIT
+  read -r -u "$lo_up" || code=$?
+  exec {lo_up}<&-
+  [ "$code" -eq 0 ] || die "the guest's namespaces cannot be made: $(tail -n 1 "$tools/log/dockerfile_guest.log")"
 }
 
 # The terminate hook ends it; one that is still there after ten seconds is ended here.
