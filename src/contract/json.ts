@@ -5,12 +5,12 @@ import { Mismatch } from "./schema.ts";
  * Bodies below this many bytes are parsed unseen: whatever they hold, it takes less than some 60
  * bytes of heap for each byte. Larger ones are looked through first.
  */
-const TRUSTED_BYTES = 32 * 1024;
+const TRUSTED_BYTES = 64 * 1024;
 const MAX_DEPTH = 512;
 /** More than any command's arguments: a kernel with its defaults takes as many only if they are shorter than eight bytes. */
 const MAX_VALUES = 131_072;
-/** More than any environment has. To parse and to check so many takes some 25 ms, in which everybody else waits. */
-const MAX_NAMES = 4096;
+/** More than any environment has. To parse and to check so many takes some 50 ms, in which everybody else waits. */
+const MAX_NAMES = 8192;
 
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;

@@ -33,12 +33,7 @@ withDaemon.together("what takes time and little of a processor", {
   async "a reader whose connection is lost every second, and who is back within 50 ms, loses nothing"(
     { daemon },
   ): Promise<void> {
-    // A stream waits 100 ms for a reader that left: one that this machine kept away for longer is another one.
-    for (let tries = 1;; tries++) {
-      const received = await readers(daemon, { rate: 4 * MB, cutMs: 1000 });
-      if (received.every(({ awayMs }) => awayMs < 90)) return whole(received);
-      ok(tries < 10, `it was back after ${received.map(({ awayMs }) => awayMs)} ms`);
-    }
+    whole(await readers(daemon, { rate: 4 * MB, cutMs: 1000 }));
   },
   async "a followed command is as slow as its reader, and its exit is not"(
     { daemon },

@@ -149,11 +149,14 @@ sharedDaemon.test("a stream is a chunked answer that another request may follow 
 });
 
 sharedDaemon.test("a command that is quiet at first does not keep its stream's answer back", async ({ daemon }) => {
-  const before = performance.now();
-  for (let times = 0; times < 10; times++) {
+  const times: number[] = [];
+  for (let n = 0; n < 11; n++) {
     const id = await daemon.exec("read line", { stdin: "piped" });
+    const before = performance.now();
     const response = await daemon.fetch(execPath(id, "stream"));
+    times.push(performance.now() - before);
     await response.body?.cancel();
   }
-  ok(performance.now() - before < 1000, `${performance.now() - before} ms for 10 answers`);
+  const [, , , , , median = Infinity] = times.sort((a, b) => a - b);
+  ok(median < 100, `${times}`);
 });

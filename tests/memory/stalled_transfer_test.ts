@@ -80,7 +80,7 @@ asRoot.test("starts with half a million variables or arguments are refused, and 
       await connection.send(daemon.request("POST", "/v1/exec/start", [], body));
       const answer = await connection.response();
       strictEqual(answer.status, 500);
-      match(bodyText(answer), /spawn_failed.*holds more than (4096 names|131072 values)/);
+      match(bodyText(answer), /spawn_failed.*holds more than (8192 names|131072 values)/);
     });
     await Promise.all(answers);
   }

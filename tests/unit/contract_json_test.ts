@@ -12,16 +12,16 @@ Deno.test("a bigint is written with all its digits, wherever it stands", () => {
   );
 });
 
-Deno.test("the shape counts above 32 KiB: 512 levels, 4096 names, 131,072 values", () => {
-  const padded = (json: string): Uint8Array => encode(json.padEnd(32 * 1024 + 1));
+Deno.test("the shape counts above 64 KiB: 512 levels, 8192 names, 131,072 values", () => {
+  const padded = (json: string): Uint8Array => encode(json.padEnd(64 * 1024 + 1));
   const nested = (levels: number): string => "[".repeat(levels) + "]".repeat(levels);
   const list = (values: number): string => `[${"0,".repeat(values - 1)}0]`;
   const names = (count: number): string => `{${'"a":0,'.repeat(count - 1)}"b":0}`;
-  parseJson(encode(nested(513).padEnd(32 * 1024)), "the body");
+  parseJson(encode(nested(513).padEnd(64 * 1024)), "the body");
   parseJson(padded(nested(512)), "the body");
   throws(() => parseJson(padded(nested(513)), "the body"), /deeper than 512 levels/);
   for (
-    const [shape, most, what] of [[names, 4096, "names"], [list, 131_073, "values"]] as const
+    const [shape, most, what] of [[names, 8192, "names"], [list, 131_073, "values"]] as const
   ) {
     parseJson(padded(shape(most)), "the body");
     throws(
