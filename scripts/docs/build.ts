@@ -13,7 +13,12 @@ const ROOT = new URL("../../", import.meta.url);
 const GUIDES: Readonly<Record<string, readonly string[]>> = {
   "Using it": ["README.md", "docs/guide.md", "docs/guestctl.md", "docs/client.md"],
   "The wire": ["docs/protocol.md", "docs/protocol-notes.md", "docs/tunnel.md"],
-  "Running it": ["docs/configuration.md", "docs/guest-image.md", "docs/security.md"],
+  "Running it": [
+    "docs/configuration.md",
+    "docs/guest-image.md",
+    "docs/platforms.md",
+    "docs/security.md",
+  ],
   "Changing it": [
     "docs/architecture.md",
     "CONTRIBUTING.md",
