@@ -8,6 +8,7 @@ import {
   MB,
   pause,
   readers,
+  Received,
   SIZE,
   whole,
 } from "../support/paced_reader.ts";
@@ -39,7 +40,9 @@ withDaemon.together("what takes time and little of a processor", {
     { daemon },
   ): Promise<void> {
     const id = await gated(daemon);
-    const reading = followThrough(daemon, id, { rate: 4 * MB });
+    const received = new Received();
+    const reading = followThrough(daemon, id, { rate: 4 * MB }, received);
+    await received.attached.promise;
     await daemon.stdin(id, "x", true);
     const began = performance.now();
     await eventually("its end", async () => (await daemon.group(id)).child_exited);

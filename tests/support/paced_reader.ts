@@ -3,6 +3,7 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
 import { Buffer } from "node:buffer";
 import { decodeFrame, type ExecEvent, FrameParser } from "../../src/client/sse.ts";
+import { within } from "./await_event.ts";
 import { flood } from "./child_scripts.ts";
 import { type Daemon, execPath } from "./daemon.ts";
 import { request } from "./raw_http.ts";
@@ -31,6 +32,8 @@ export class Received {
   at = 0n;
   lost = 0n;
   total: bigint | undefined;
+  /** Its first answer has come: what is written from then on it can follow. */
+  readonly attached = Promise.withResolvers<void>();
   /** The longest time from a lost connection to the next one's answer, in milliseconds. */
   awayMs = 0;
   /** How much longer than it wanted it rested at most: it was this machine that read nothing then. */
@@ -56,8 +59,8 @@ export async function followThrough(
   daemon: Daemon,
   id: string,
   network: Network,
+  received: Received = new Received(),
 ): Promise<Received> {
-  const received = new Received();
   let goneMs = Infinity;
   while (await connected(daemon, id, network, received, goneMs)) {
     goneMs = performance.now();
@@ -79,6 +82,7 @@ async function connected(
   await connection.send(request("GET", path, [daemon.authorization]));
   const parser = new FrameParser();
   const head = await connection.head();
+  received.attached.resolve();
   let [began, carried] = [performance.now(), 0];
   received.awayMs = Math.max(received.awayMs, began - goneMs);
   const cutAt = began + cutMs;
@@ -115,9 +119,11 @@ export async function gated(daemon: Daemon): Promise<string> {
 export async function readers(daemon: Daemon, ...networks: Network[]): Promise<Received[]> {
   for (let tries = 1;; tries++) {
     const id = await gated(daemon);
-    const all = networks.map((network) => followThrough(daemon, id, network));
+    const received = networks.map(() => new Received());
+    const all = networks.map((network, n) => followThrough(daemon, id, network, received[n]));
+    await Promise.all(received.map(({ attached }) => within("the stream", attached.promise)));
     await daemon.stdin(id, "x", true);
-    const received = await Promise.all(all);
+    await Promise.all(all);
     if (tries === 5 || received.every((of) => of.awayMs < 90 && of.lateMs < 500)) return received;
   }
 }
