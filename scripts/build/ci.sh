@@ -44,7 +44,7 @@ command_ci() {
   no_color
   SECONDS=0
   scratch_in_memory
-  say "this takes about eight minutes on two processors"
+  say "this takes some fifteen minutes on two processors, and more where tools have to be fetched"
   "$root/build.sh" check || failed=$((failed + 1))
   quick_suites
   say "comparing the daemon with its models for longer; beside that random requests, and a look at the pages"

@@ -18,7 +18,7 @@ export function fingerprintOf(request: StartRequest, digest: Digest): Fingerprin
   for (const [index, name] of FIELDS.entries()) {
     const value = request[name];
     if (value === null || value === false) continue;
-    // The order of variables does not count. An empty list, and no variables, are nothing.
+    // The order of variables does not count.
     const parts = value instanceof Map ? [...value].sort(byName) : value;
     if (Array.isArray(parts) && parts.length === 0) continue;
     digests[index] = digest(JSON.stringify(parts));

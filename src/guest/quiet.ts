@@ -86,15 +86,14 @@ export class Quiet implements Disposable {
     const isBusy = this.#noted;
     this.#noted = false;
     const own = this.#options.ownBytes();
+    const isMuch = own >= this.#least + BUSY_BYTES;
     if (!isBusy && (this.#requests >= BURST || own >= this.#kept + GROWN_BYTES)) {
       // What cannot be given back now is there to be given back the next time.
       this.#giveBack().catch(() => {});
-    } else if (this.#owed && own >= this.#least + BUSY_BYTES) {
-      if (nowMs - this.#triedMs >= BUSY_MS) {
-        this.#collect(isBusy ? "regular" : "last-resort").catch(() => {});
-      }
+    } else if (this.#owed && isMuch && nowMs - this.#triedMs >= BUSY_MS) {
+      this.#collect(isBusy ? "regular" : "last-resort").catch(() => {});
     }
-    if (isBusy || this.#owed && own >= this.#least + BUSY_BYTES) this.#arm();
+    if (isBusy || this.#owed && isMuch) this.#arm();
   }
 
   async #giveBack(): Promise<void> {
