@@ -4,7 +4,7 @@ import { Daemon } from "../support/daemon.ts";
 import { closing, OP } from "../support/frames.ts";
 import { closedBy, SAMPLE_ACCEPT, TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
-import { withTunnel } from "../support/with_tunnel.ts";
+import { sharedTunnel } from "../support/with_tunnel.ts";
 import { sharedDaemon } from "../support/with_daemon.ts";
 
 /** Asks for a tunnel and gives the answer's head and the rest of its first piece. */
@@ -131,7 +131,7 @@ sharedDaemon.test("what stands in the way after the upgrade is said with a close
   }
 });
 
-withTunnel.test("a client's close is answered as it was said", async ({ client, connection }) => {
+sharedTunnel.test("a client's close is answered as it was said", async ({ client, connection }) => {
   await client.send(closing(3210, "enough"));
   const answered = await client.frame();
   strictEqual(answered?.opcode, OP.close);

@@ -1,6 +1,6 @@
 import { deepStrictEqual, rejects, strictEqual } from "node:assert/strict";
 import { BLOCK } from "../support/child_scripts.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon, withDaemon } from "../support/with_daemon.ts";
 
 withDaemon.test("a stream that loses its daemon ends without an exit, so nobody takes it for the command's end", async ({ daemon }) => {
   await using stream = await daemon.ready(BLOCK);
@@ -10,7 +10,7 @@ withDaemon.test("a stream that loses its daemon ends without an exit, so nobody 
   for (const pid of pids) Deno.kill(pid, "SIGKILL");
 });
 
-withDaemon.test("the exit of a stream and the outcome of a poll tell the same, and a poll is never ahead of its output", async ({ daemon }) => {
+sharedDaemon.test("the exit of a stream and the outcome of a poll tell the same, and a poll is never ahead of its output", async ({ daemon }) => {
   for (let round = 0; round < 30; round++) {
     const id = await daemon.exec(`head -c ${round * 5000} /dev/zero; echo end >&2; exit ${round}`);
     let polled = await daemon.guest.poll(id);
@@ -26,7 +26,7 @@ withDaemon.test("the exit of a stream and the outcome of a poll tell the same, a
   }
 });
 
-withDaemon.test("output written just before the end is there, also when the child is killed right after", async ({ daemon }) => {
+sharedDaemon.test("output written just before the end is there, also when the child is killed right after", async ({ daemon }) => {
   for (let round = 0; round < 20; round++) {
     const id = await daemon.exec("head -c 65536 /dev/zero; kill -9 $$");
     const { stdout, signal } = await daemon.outcome(id);

@@ -127,10 +127,10 @@ withDaemonAsRoot.test("requests that are no HTTP are refused, and neither harm a
   strictEqual((await daemon.outcome(id)).stdout, "ready\non\n");
 });
 
-withDaemonAsRoot.test("a thousand bad heads, fifty at a time, are refused as often and cost nothing", async ({ daemon }) => {
+withDaemonAsRoot.test("three hundred bad heads, fifty at a time, are refused as often and cost nothing", async ({ daemon }) => {
   const before = await Footprint.of(daemon);
   const bad = [`${HEALTH}X: ${"y".repeat(70_000)}\r\n\r\n`, head(129), "\0\0\0\0"];
-  for (let times = 0; times < 20; times++) {
+  for (let times = 0; times < 6; times++) {
     await Promise.all(Array.from({ length: 50 }, async (_, index) => {
       using connection = await daemon.connect();
       await connection.send(bad[index % bad.length] ?? "").catch(() => {});

@@ -105,7 +105,7 @@ withDaemonAsRoot.test("requests sent ahead on one connection are answered in ord
   ];
   {
     using connection = await daemon.connect();
-    const rounds = 400;
+    const rounds = 100;
     const sent = (async (): Promise<void> => {
       for (let times = 0; times < rounds; times++) {
         for (const [target, status] of targets) {
@@ -158,7 +158,7 @@ withDaemonAsRoot.test("readers that vanish in the middle of a large answer lose 
   const before = await Footprint.of(daemon);
   const targets = [execPath(id), execPath(id, "stream"), file];
   forgetPeak(daemon.pid);
-  for (let times = 0; times < 20; times++) {
+  for (let times = 0; times < 8; times++) {
     for (const target of targets) {
       using connection = await daemon.connect(daemon.request("GET", target));
       strictEqual((await connection.head()).status, 200);

@@ -3,7 +3,7 @@ import type { KillResponse } from "../../src/contract/exec.ts";
 import { json, refused } from "../support/answers.ts";
 import { execPath } from "../support/daemon.ts";
 import { bodyText } from "../support/raw_http.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon, withDaemon } from "../support/with_daemon.ts";
 
 /** Ids that are valid although they look like something else. */
 const IDS: readonly string[] = [
@@ -73,13 +73,13 @@ withDaemon.test("every id works on every route and stays itself", async ({ daemo
   strictEqual((await daemon.guest.health()).execs, IDS.length);
 });
 
-withDaemon.test("ids that no exec has are unknown, however much they resemble a property of an object", async ({ daemon }) => {
+sharedDaemon.test("ids that no exec has are unknown, however much they resemble a property of an object", async ({ daemon }) => {
   for (const id of IDS) {
     await refused(await daemon.fetch(execPath(id)), 404, "unknown_exec");
   }
 });
 
-withDaemon.test("an id is decoded once: %2541 is the id %41 and no other", async ({ daemon }) => {
+sharedDaemon.test("an id is decoded once: %2541 is the id %41 and no other", async ({ daemon }) => {
   await daemon.exec("true", { id: "%41" });
   const { exec_id } = await json<{ exec_id: string }>(await daemon.fetch("/v1/exec/%2541"));
   strictEqual(exec_id, "%41");
@@ -87,7 +87,7 @@ withDaemon.test("an id is decoded once: %2541 is the id %41 and no other", async
   await refused(await daemon.fetch("/v1/exec/A"), 404, "unknown_exec");
 });
 
-withDaemon.test("the ids . and .. are addressed as they are, for no dot segment is folded", async ({ daemon }) => {
+sharedDaemon.test("the ids . and .. are addressed as they are, for no dot segment is folded", async ({ daemon }) => {
   for (const id of [".", ".."]) {
     await daemon.exec("true", { id: id });
     for (const path of [`/v1/exec/${id}`, `/v1/exec/${id.replaceAll(".", "%2e")}`]) {

@@ -68,7 +68,7 @@ async function fill(daemon: Daemon, words: readonly string[]): Promise<string[]>
   return ids;
 }
 
-/** The output that `fill` made is all there, in poll and in ack. */
+/** The output that `fill` made is all there, in ack, and that of the first and the last command in poll. */
 async function isWhole(
   daemon: Daemon,
   ids: readonly string[],
@@ -76,9 +76,10 @@ async function isWhole(
 ): Promise<void> {
   const captured = (line: string): string => line.repeat(CAP / line.length + 1).slice(0, CAP);
   for (const [index, id] of ids.entries()) {
-    const polled = await daemon.guest.poll(id);
-    const acked = await daemon.guest.ack(id);
-    for (const { stdout, stderr, truncated } of [polled, acked]) {
+    const isPolled = index === 0 || index === ids.length - 1;
+    const answers = isPolled ? [await daemon.guest.poll(id)] : [];
+    answers.push(await daemon.guest.ack(id));
+    for (const { stdout, stderr, truncated } of answers) {
       strictEqual(stdout === captured(`${words[index]}\n`), true);
       strictEqual(stderr === captured(`${words[index]}!\n`), true);
       strictEqual(truncated, false);

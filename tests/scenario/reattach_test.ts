@@ -3,7 +3,7 @@ import type { ExecEvent } from "../../src/client/sse.ts";
 import { sameText } from "../support/bytes.ts";
 import { Daemon } from "../support/daemon.ts";
 import { StreamRest } from "../support/sse.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon } from "../support/with_daemon.ts";
 
 const MIB = 1024 * 1024;
 
@@ -30,7 +30,7 @@ async function inPieces(daemon: Daemon, id: string, events: number): Promise<Str
   }
 }
 
-withDaemon.test("output is complete however often a client reattaches, while it is written and afterwards", async ({ daemon }) => {
+sharedDaemon.test("output is complete however often a client reattaches, while it is written and afterwards", async ({ daemon }) => {
   const lines = 100_000;
   const id = await daemon.exec(COUNT(lines));
   for (const events of [1, 3, 1000]) {
@@ -42,7 +42,7 @@ withDaemon.test("output is complete however often a client reattaches, while it 
   sameText((await daemon.guest.poll(id)).stdout ?? "", counted(lines));
 });
 
-withDaemon.test("a client that stays attached gets everything that a fast writer writes, far beyond the window", async ({ daemon }) => {
+sharedDaemon.test("a client that stays attached gets everything that a fast writer writes, far beyond the window", async ({ daemon }) => {
   const lines = 2_000_000;
   // It begins once the client is attached: what left the window before would be a gap.
   const id = await daemon.exec(`read go; ${COUNT(lines)}`, { stdin: "piped" });
@@ -54,7 +54,7 @@ withDaemon.test("a client that stays attached gets everything that a fast writer
   strictEqual(whole.exit.truncated, true);
 });
 
-withDaemon.test("the window that is replayed is exactly stream_replay_bytes, in one gap and the rest", async ({ daemon }) => {
+sharedDaemon.test("the window that is replayed is exactly stream_replay_bytes, in one gap and the rest", async ({ daemon }) => {
   // For its first 100 ms everything is kept for a reader that is expected: what follows looks at what is kept behind them.
   const id = await daemon.exec(`sleep 0.2; seq 1 300000; cat`, { stdin: "piped" });
   const total = counted(300_000).length;

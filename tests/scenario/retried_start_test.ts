@@ -3,7 +3,7 @@ import type { StartResponse } from "../../src/contract/exec.ts";
 import { json, refused } from "../support/answers.ts";
 import { eventually } from "../support/await_event.ts";
 import { Scratch } from "../support/scratch.ts";
-import { withDaemon } from "../support/with_daemon.ts";
+import { sharedDaemon, withDaemon } from "../support/with_daemon.ts";
 
 const START = "/v1/exec/start";
 
@@ -76,7 +76,7 @@ withDaemon.test("parallel starts of an id that cannot be spawned all get the fai
   strictEqual(good.status, 200);
 });
 
-withDaemon.test("requests for an id whose start is under way wait for it instead of denying it", async ({ daemon }) => {
+sharedDaemon.test("requests for an id whose start is under way wait for it instead of denying it", async ({ daemon }) => {
   for (let round = 0; round < 20; round++) {
     const exec_id = `young-${round}`;
     const starting = daemon.post(START, { exec_id, command: ["cat"], stdin: true });

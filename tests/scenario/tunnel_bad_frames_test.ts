@@ -1,6 +1,6 @@
 import { strictEqual } from "node:assert/strict";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
-import { withTunnel } from "../support/with_tunnel.ts";
+import { sharedTunnel } from "../support/with_tunnel.ts";
 import { TunnelClient } from "../support/tunnel_client.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 import { withDaemon } from "../support/with_daemon.ts";
@@ -53,7 +53,7 @@ withDaemon.test("what is no WebSocket frame ends the connection and resets the g
   }
 });
 
-withTunnel.test("a frame whose head comes a byte at a time is one", async ({ client, connection }) => {
+sharedTunnel.test("a frame whose head comes a byte at a time is one", async ({ client, connection }) => {
   for (const byte of frame(BINARY, new Uint8Array(300).fill(7))) {
     await client.send(new Uint8Array([byte]));
   }

@@ -5,9 +5,9 @@ import { eventually, stalled, within } from "../support/await_event.ts";
 import { Daemon } from "../support/daemon.ts";
 import { closing, FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient, UPGRADE } from "../support/tunnel_client.ts";
-import { withTunnel } from "../support/with_tunnel.ts";
+import { sharedTunnel } from "../support/with_tunnel.ts";
 import { Guest } from "../support/tunnel_guest.ts";
-import { withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
+import { sharedDaemon, withDaemon, withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1 << 20;
 
@@ -15,7 +15,7 @@ function upgradeRequest(daemon: Daemon, guest: Guest): Uint8Array {
   return daemon.request("GET", `/v1/tcp?port=${guest.port}`, UPGRADE);
 }
 
-withDaemon.test("a guest that sends and closes at once is heard to its last byte", async ({ daemon }) => {
+sharedDaemon.test("a guest that sends and closes at once is heard to its last byte", async ({ daemon }) => {
   using guest = new Guest();
   for (let turn = 0; turn < 10; turn++) {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -27,7 +27,7 @@ withDaemon.test("a guest that sends and closes at once is heard to its last byte
   }
 });
 
-withDaemon.test("a guest that closes with the client's bytes still coming cuts none of its own", async ({ daemon }) => {
+sharedDaemon.test("a guest that closes with the client's bytes still coming cuts none of its own", async ({ daemon }) => {
   using guest = new Guest();
   for (let turn = 0; turn < 10; turn++) {
     using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -47,7 +47,7 @@ withDaemon.test("a guest that closes with the client's bytes still coming cuts n
   }
 });
 
-withTunnel.test("what a client sends before it answers the guest's end still reaches the guest", async ({ client, connection }) => {
+sharedTunnel.test("what a client sends before it answers the guest's end still reaches the guest", async ({ client, connection }) => {
   await connection.send("done");
   await connection.socket.closeWrite();
   strictEqual(await client.text(4), "done");
@@ -60,7 +60,7 @@ withTunnel.test("what a client sends before it answers the guest's end still rea
   await client.ended();
 });
 
-withTunnel.test("a client that closes with megabytes in flight cuts none of them", async ({ client, connection }) => {
+sharedTunnel.test("a client that closes with megabytes in flight cuts none of them", async ({ client, connection }) => {
   const size = 12 * MIB;
   const sending = (async (): Promise<void> => {
     for (let at = 0; at < size; at += 65536) await client.say(new Uint8Array(65536));
@@ -80,7 +80,7 @@ withTunnel.test("a client that closes with megabytes in flight cuts none of them
   await within("the client's last byte", sending);
 });
 
-withDaemon.test("a guest that resets is a failure in mid-relay, behind what it sent", async ({ daemon }) => {
+sharedDaemon.test("a guest that resets is a failure in mid-relay, behind what it sent", async ({ daemon }) => {
   const server = createServer();
   await once(server.listen(0, "127.0.0.1"), "listening");
   const { port } = server.address() as AddressInfo;
@@ -97,7 +97,7 @@ withDaemon.test("a guest that resets is a failure in mid-relay, behind what it s
   await closed;
 });
 
-withDaemon.test("a client that vanishes ends the guest's stream", async ({ daemon }) => {
+sharedDaemon.test("a client that vanishes ends the guest's stream", async ({ daemon }) => {
   using guest = new Guest();
   {
     const client = await TunnelClient.open(daemon, `?port=${guest.port}`);
@@ -185,7 +185,7 @@ withDaemonAsRoot.test("a tunnel whose guest takes nothing is gone within a secon
   }, Deno.errors.ConnectionReset);
 });
 
-withTunnel.test("a client that does not answer the close frame loses its connection after five seconds", async ({ client, connection }) => {
+sharedTunnel.test("a client that does not answer the close frame loses its connection after five seconds", async ({ client, connection }) => {
   connection.socket.close();
   strictEqual((await client.frame())?.opcode, OP.close);
   const begun = performance.now();

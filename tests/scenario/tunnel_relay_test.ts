@@ -7,12 +7,12 @@ import { digest, noise } from "../support/bytes.ts";
 import { Daemon } from "../support/daemon.ts";
 import { FIN, frame, OP } from "../support/frames.ts";
 import { TunnelClient, UPGRADE } from "../support/tunnel_client.ts";
-import { withTunnel } from "../support/with_tunnel.ts";
+import { sharedTunnel } from "../support/with_tunnel.ts";
 import { Guest } from "../support/tunnel_guest.ts";
 import { echoed } from "../support/tunnel_echo.ts";
 import { sharedDaemon } from "../support/with_daemon.ts";
 
-withTunnel.test("a guest that speaks first is heard by a client that says nothing", async ({ client, connection }) => {
+sharedTunnel.test("a guest that speaks first is heard by a client that says nothing", async ({ client, connection }) => {
   await connection.send("220 ready");
   strictEqual(await client.text(9), "220 ready");
   await client.say("hello");
@@ -36,7 +36,7 @@ sharedDaemon.test("frames in one segment with the request are not lost, however 
   }
 });
 
-withTunnel.test("a frame is a byte range: fragments, texts, empty ones and pings between them", async ({ client, connection }) => {
+sharedTunnel.test("a frame is a byte range: fragments, texts, empty ones and pings between them", async ({ client, connection }) => {
   await client.send(
     frame(OP.binary, "one "),
     frame(FIN | OP.ping, "are you there"),
@@ -63,7 +63,7 @@ withTunnel.test("a frame is a byte range: fragments, texts, empty ones and pings
   strictEqual(await client.text(1), "x");
 });
 
-withTunnel.test("many bytes arrive as they were sent, both ways at once", async ({ client, connection }) => {
+sharedTunnel.test("many bytes arrive as they were sent, both ways at once", async ({ client, connection }) => {
   const [up, down] = [noise(24 << 20, 1), noise(24 << 20, 2)];
   const sizes = [1, 125, 126, 65535, 65536, 300_000, 7, 1_500_000];
   async function sendUp(): Promise<void> {

@@ -19,7 +19,7 @@ export interface Given {
 
 type Body = (given: Given) => Promise<void> | void;
 
-interface Tests {
+export interface Tests {
   test(name: string, body: Body): void;
   /**
    * Tests that wait more than they work, all at once, each with a daemon of its own: to Deno one test, of which they are

@@ -3,7 +3,7 @@
 import type { BareSocket } from "./bare_socket.ts";
 import { TunnelClient } from "./tunnel_client.ts";
 import { Guest } from "./tunnel_guest.ts";
-import { type Given, withDaemon } from "./with_daemon.ts";
+import { type Given, sharedDaemon, type Tests, withDaemon } from "./with_daemon.ts";
 
 /** The client's end, and the guest's. */
 interface GivenTunnel extends Given {
@@ -12,13 +12,21 @@ interface GivenTunnel extends Given {
   readonly guest: Guest;
 }
 
-export const withTunnel = {
-  test(name: string, body: (given: GivenTunnel) => Promise<void>): void {
-    withDaemon.test(name, async ({ daemon, scratch, t }) => {
-      using guest = new Guest();
-      using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
-      using connection = await guest.accept();
-      await body({ daemon, scratch, t, guest, client, connection });
-    });
-  },
-};
+function tunnelsOf(daemons: Pick<Tests, "test">): {
+  test(name: string, body: (given: GivenTunnel) => Promise<void>): void;
+} {
+  return {
+    test: (name, body) =>
+      daemons.test(name, async ({ daemon, scratch, t }) => {
+        using guest = new Guest();
+        using client = await TunnelClient.open(daemon, `?port=${guest.port}`);
+        using connection = await guest.accept();
+        await body({ daemon, scratch, t, guest, client, connection });
+      }),
+  };
+}
+
+export const withTunnel: ReturnType<typeof tunnelsOf> = tunnelsOf(withDaemon);
+
+/** The same through the daemon that a file's tests share. */
+export const sharedTunnel: ReturnType<typeof tunnelsOf> = tunnelsOf(sharedDaemon);
