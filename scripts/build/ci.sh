@@ -39,21 +39,44 @@ documented_part() {
   for name in "${beside[@]}"; do joined "$name"; done
 }
 
+# What later parts need of Debian and npm, as far as it can be had: they say what they miss.
+fetch_ahead() {
+  (need_qemu "$(host_arch)" && ensure_image "$(host_arch)") || true
+  (need_chromium && ensure_scalar) || true
+}
+
+lap=0
+# timed PART COMMAND...: says how long it took.
+timed() {
+  "${@:2}"
+  say "$1 took $((SECONDS - lap)) s"
+  lap=$SECONDS
+}
+
+checks() {
+  fetch_ahead >"$tools/log/ahead.log" 2>&1 &
+  "$root/build.sh" check || failed=$((failed + 1))
+  wait $!
+}
+
+longer_suites() {
+  PROPTEST_CASES=2000 suite archives cargo_tests native/Cargo.toml --test archives
+  suite long deno_tests tests/long
+  suite driver cargo_tests tests/bench/Cargo.toml
+}
+
 command_ci() {
   set_up
   no_color
   SECONDS=0
   scratch_in_memory
-  say "this takes some fifteen minutes on two processors, and more where tools have to be fetched"
-  "$root/build.sh" check || failed=$((failed + 1))
-  quick_suites
+  say "this takes some ten minutes on two processors, and more where tools have to be fetched"
+  timed "check, and fetching what is missing" checks
+  timed "the test run" quick_suites
   say "comparing the daemon with its models for longer; beside that random requests, and a look at the pages"
-  documented_part
-  PROPTEST_CASES=2000 suite archives cargo_tests native/Cargo.toml --test archives
-  say "attacking the daemon by thousands, and trying the client's package"
-  suite long deno_tests tests/long
-  say "testing the load driver, and the daemon by its short soak"
-  suite driver cargo_tests tests/bench/Cargo.toml
-  guest_part
+  timed "the documents and the models" documented_part
+  say "attacking the daemon by thousands, trying the client's package, and testing the load driver by a short soak"
+  timed "attacks, package and driver" longer_suites
+  timed "the guest" guest_part
   closing_line
 }

@@ -72,11 +72,22 @@ build_ctl() {
 
 up_to_date() { deno_is_wanted && library_fresh && bundle_fresh && ctl_fresh; }
 
-ensure_all() {
+ensure_bundles() {
   ensure_deno
-  library_fresh || build_library
   bundle_fresh || build_bundle
   ctl_fresh || build_ctl
+}
+
+# The library and the bundles, which need nothing of each other, at the same time.
+ensure_all() {
+  local library='' code=0
+  if ! library_fresh; then
+    build_library &
+    library=$!
+  fi
+  (ensure_bundles) || code=$?
+  if [ -n "$library" ]; then wait "$library" || code=$?; fi
+  return "$code"
 }
 
 # In a subshell that holds the lock: two builds at once take turns, and nothing that runs later inherits it.
