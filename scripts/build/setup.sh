@@ -80,13 +80,13 @@ ensure_bundles() {
 
 # The library and the bundles, which need nothing of each other, at the same time.
 ensure_all() {
-  local library='' code=0
+  local building='' code=0
   if ! library_fresh; then
     build_library &
-    library=$!
+    building=$!
   fi
   (ensure_bundles) || code=$?
-  if [ -n "$library" ]; then wait "$library" || code=$?; fi
+  if [ -n "$building" ]; then wait "$building" || code=$?; fi
   return "$code"
 }
 
