@@ -96,7 +96,7 @@ update_lists() {
     die "the guest image is made of Debian's packages, and apt-get update has failed"
 }
 
-# fetch_packages ARCH: kernel, busybox, C library, for the guest; once, until image --fresh or until this file, which
+# fetch_packages ARCH: kernel, busybox, script(1), C library, for the guest; once, until image --fresh or until this file, which
 # says what is kept of them, is another one.
 fetch_packages() {
   local arch=$1 home=$tools/image/$1 kernel recipe
@@ -116,6 +116,8 @@ fetch_packages() {
   expand_modules "$home/unpacked/kernel"
   unpack_package "$arch" busybox-static busybox-static
   unpack_package "$arch" libc6 libc6
+  # Of it script(1) alone, which gives a shell its terminal.
+  unpack_package "$arch" bsdutils bsdutils
   unpack_package "$arch" libgcc-s1 libgcc-s1
   # Its documents are a link to those of the compiler's base.
   unpack_package "$arch" "$(basename "$(readlink "$home/unpacked/libgcc-s1/usr/share/doc/libgcc-s1")")" gcc-base

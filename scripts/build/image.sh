@@ -46,8 +46,9 @@ make_root() {
       [ -z "$from" ] || cp -a "$from" "$stage/"
     done
   done
-  for package in kernel busybox-static libc6 libgcc-s1 gcc-base; do cp -a "$debs/$package/usr/share/doc" "$stage/usr/share/"; done
+  for package in kernel busybox-static bsdutils libc6 libgcc-s1 gcc-base; do cp -a "$debs/$package/usr/share/doc" "$stage/usr/share/"; done
   cp "$(busybox_of "$arch")" "$stage/bin/"
+  cp "$debs/bsdutils/usr/bin/script" "$stage/usr/bin/"
   while read -r applet; do
     [ -e "$stage/bin/$applet" ] || ln -s busybox "$stage/bin/$applet"
   done < <("$(busybox_of "$(host_arch)")" --list)

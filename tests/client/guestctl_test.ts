@@ -1,50 +1,17 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
 import { landing } from "../../src/ctl/copy.ts";
 import { progressLine } from "../../src/ctl/progress.ts";
-import { eventually, within } from "../support/await_event.ts";
+import { within } from "../support/await_event.ts";
 import { digest, noise } from "../support/bytes.ts";
 import { closedPort } from "../support/closed_port.ts";
-import type { Daemon } from "../support/daemon.ts";
-import { sourceUrl } from "../support/source_files.ts";
+import { begun, Forward, GUESTCTL, type Said, said, typed } from "../support/guestctl.ts";
 import { Guest as Listener } from "../support/tunnel_guest.ts";
 import { withDaemon, withStarted } from "../support/with_daemon.ts";
 
-const GUESTCTL = sourceUrl("scripts/guestctl").pathname;
 const decoder = new TextDecoder();
 
-interface Spoken {
-  readonly code: number;
-  readonly out: string;
-  readonly said: string;
-}
-
-/** A guestctl that talks to the daemon. */
-function begun(
-  daemon: Daemon,
-  args: readonly string[],
-  program: string = GUESTCTL,
-): Deno.ChildProcess {
-  return new Deno.Command(program, {
-    args: [...args],
-    env: { GUESTCTL_URL: daemon.url, GUESTCTL_TOKEN: daemon.token ?? "", TERM: "dumb" },
-    stdin: "piped",
-    stdout: "piped",
-    stderr: "piped",
-  }).spawn();
-}
-
-/** Runs it to its end, with this on its stdin. */
-async function said(daemon: Daemon, args: readonly string[], input = ""): Promise<Spoken> {
-  const child = begun(daemon, args);
-  const writer = child.stdin.getWriter();
-  if (input !== "") await writer.write(new TextEncoder().encode(input));
-  await writer.close();
-  const { code, stdout, stderr } = await within(`guestctl ${args.join(" ")}`, child.output());
-  return { code, out: decoder.decode(stdout), said: decoder.decode(stderr) };
-}
-
 /** A sentence of its own, and nothing else. */
-function sentence({ out, said }: Spoken, about: RegExp): void {
+function sentence({ out, said }: Said, about: RegExp): void {
   strictEqual(out, "");
   match(said, /^guestctl: [^\n]+\n$/);
   match(said, about);
@@ -92,8 +59,8 @@ withDaemon.test("what goes wrong is a sentence and the right exit code", async (
     sentence(failed, about);
     strictEqual(failed.code, 125, args.join(" "));
   }
-  const wrong = begun({ ...daemon, url: daemon.url, token: "wrong" } as Daemon, ["ps"]);
-  match(decoder.decode((await wrong.output()).stderr), /^guestctl: [^\n]*the token is not/);
+  const wrong = await said({ url: daemon.url, token: "wrong" }, ["ps"]);
+  match(wrong.said, /^guestctl: [^\n]*the token is not/);
 });
 
 withDaemon.test("a reader that leaves ends the command, too", async ({ daemon }) => {
@@ -154,7 +121,7 @@ withDaemon.test("cp brings files and trees there and back", async ({ daemon, scr
   Deno.mkdirSync(`${tree}/sub`, { recursive: true });
   Deno.writeFileSync(`${tree}/sub/bytes`, bytes, { mode: 0o751 });
   Deno.symlinkSync("sub/bytes", `${tree}/link`);
-  const cp = async (from: string, to: string, input = ""): Promise<Spoken> => {
+  const cp = async (from: string, to: string, input = ""): Promise<Said> => {
     const copied = await said(daemon, ["cp", from, to], input);
     deepStrictEqual([copied.code, copied.said], [0, ""]);
     return copied;
@@ -218,11 +185,10 @@ withStarted.test("bootstrap prints a new token once, and forward leads to the gu
   strictEqual((await said(daemon, ["run", "-c", "echo $A"])).out, "b\n");
   strictEqual((Deno.statSync(file).mode ?? 0) & 0o777, 0o600);
   for (const identity of [[], ["--identity", file]]) {
-    const child = begun(daemon, ["forward", ...identity, `0:${listener.port}`]);
-    const told = child.stderr.getReader();
-    const words = decoder.decode((await within("the port", told.read())).value);
-    const [, port = ""] = /127\.0\.0\.1:(\d+) leads to/.exec(words) ?? [];
-    using connection = await Deno.connect({ hostname: "127.0.0.1", port: Number(port) });
+    await using forward = await Forward.of(
+      begun(daemon, ["forward", ...identity, `0:${listener.port}`]),
+    );
+    using connection = await Deno.connect({ hostname: "127.0.0.1", port: forward.port });
     const bytes = noise(500_000);
     const sent = (async () => {
       for (let at = 0; at < bytes.length;) at += await connection.write(bytes.subarray(at));
@@ -233,35 +199,18 @@ withStarted.test("bootstrap prints a new token once, and forward leads to the gu
     }
     await sent;
     strictEqual(await digest(back), await digest(bytes));
-    child.kill("SIGINT");
-    strictEqual((await within("its end", child.status)).code, 130);
-    await told.cancel();
-    await child.stdout.cancel();
-    await child.stdin.close();
+    strictEqual(await forward.interrupted(), 130);
   }
 });
 
 withDaemon.test("shell is a terminal of the guest, as large as the window here", async ({ daemon }) => {
-  // script gives guestctl a terminal of its own.
-  const inside = `stty rows 33 cols 99; exec ${GUESTCTL} shell`;
-  const child = begun(daemon, ["-qfec", inside, "/dev/null"], "script");
-  const writer = child.stdin.getWriter();
-  const type = (line: string): Promise<void> => writer.write(new TextEncoder().encode(`${line}\n`));
-  let seen = "";
-  const reading = (async () => {
-    for await (const piece of child.stdout) seen += decoder.decode(piece, { stream: true });
-  })();
-  await type("PS1=; stty size; tty; echo $((6*7))@");
-  await eventually("the answer", () => /33 99\s+\/dev\/pts\/\d+\s+42@/.test(seen));
-  await type("exit 5");
-  strictEqual((await within("its end", child.status)).code, 5);
-  await reading;
-  await writer.close().catch(() => {});
-  await child.stderr.cancel();
+  const line = "PS1=; stty size; tty; echo $((6*7))@";
+  const answer = /33 99\s+\/dev\/pts\/\d+\s+42@/;
+  strictEqual(await typed(daemon, `${GUESTCTL} shell`, line, answer), 5);
 });
 
 Deno.test("completions are scripts that their shells take", async () => {
-  const daemon = { url: "http://127.0.0.1:9000" } as Daemon;
+  const daemon = { url: "http://127.0.0.1:9000", token: "" };
   const { out } = await said(daemon, ["completions", "bash"]);
   const probe =
     `${out}\nCOMP_WORDS=(guestctl at); COMP_CWORD=1; _guestctl; echo "\${COMPREPLY[@]}"`;

@@ -17,6 +17,7 @@ import { Identity } from "../../src/client/identity.ts";
 import { eventually } from "../support/await_event.ts";
 import { checkFiles, checkReserve } from "./file_checks.ts";
 import { journey } from "./journey.ts";
+import { checkNewcomer } from "./newcomer_checks.ts";
 import type { Guest } from "./guest.ts";
 import { type Frozen, Machine, Shelf } from "./machine.ts";
 import { checkNoIdentity, checkTunnel } from "./tunnel_checks.ts";
@@ -273,6 +274,13 @@ step("without an address the daemon starts, and takes one that comes late", asyn
   ok(machine.console.toString().includes("guest: no network on eth0"));
   await machine.plugIn();
   strictEqual((await guest.client.health()).bootstrapped, false);
-  await guest.client.hooks.terminate();
-  await machine.poweredOff();
 });
+
+step(
+  "a newcomer gets from there to a shell, tests, a port and what came of it, by the README's lines",
+  async () => {
+    await checkNewcomer(guest);
+    await guest.client.hooks.terminate();
+    await machine.poweredOff();
+  },
+);
