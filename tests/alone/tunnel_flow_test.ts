@@ -9,7 +9,7 @@ import { withDaemonAsRoot } from "../support/with_daemon.ts";
 
 const MIB = 1 << 20;
 /** Many times what is on its way at a time. */
-const TOTAL = 256 * MIB;
+const TOTAL = 96 * MIB;
 
 /** Counts what a loop has done. */
 class Progress {

@@ -12,7 +12,7 @@ import { withDaemon, withDaemonAsRoot, withNobody } from "../support/with_daemon
 
 const MIB = 1024 * 1024;
 /** More than all buffers between the disk and a client that does not read. */
-const SIZE = 64 * MIB;
+const SIZE = 32 * MIB;
 const CONTENT = noise(SIZE);
 
 type Route = "file" | "tar";
