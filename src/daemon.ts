@@ -28,7 +28,7 @@ import { within } from "./within.ts";
 const SIGHUP = 1;
 /** From SIGTERM to SIGKILL for what still runs at the end, in milliseconds. */
 const END_GRACE_MS = 2000;
-/** How long the end waits for exits to be published, for answers to be sent and for the log, in milliseconds. */
+/** How long the end waits for exits to be published and for answers to be sent, in milliseconds. */
 const FLUSH_MS = 1000;
 /** How long it waits for connections that have nothing to say, in milliseconds. */
 const LAST_MS = 100;
@@ -95,7 +95,6 @@ export class Daemon {
         });
       },
     });
-    log.redirect((line) => this.#core.writeLog(line));
     const bootstrap = new Bootstrap(log);
     const hookLog = new HookLog();
     const registry = this.#registry = new Registry({
@@ -249,11 +248,6 @@ export class Daemon {
     } else {
       this.#log.info("already shutting down", { by });
     }
-  }
-
-  /** Waits until what was logged is written, for a moment: the process is about to end. */
-  flushLog(): void {
-    this.#core.flushLog(FLUSH_MS);
   }
 
   /** The signals that end it: a hang-up too, unless it was started to outlive its terminal. */

@@ -1,4 +1,5 @@
 import { encodeJson } from "./contract/json.ts";
+import { within } from "./within.ts";
 
 /** Levels of the log, from the most talkative to the quietest. */
 export const LOG_LEVELS = ["debug", "info", "warn", "error"] as const;
@@ -11,11 +12,18 @@ export type LogFields =
   & Readonly<Record<string, string | number | bigint | boolean | null>>
   & { readonly [K in "time" | "level" | "msg"]?: never };
 
-/** Most lines are shorter than this, in bytes. */
-const LINE_BYTES = 4096;
+/** Most that waits to be written, in characters: a reader that is slow, as of a serial line, is not to lose a burst. */
+const QUEUE_CHARS = 128 * 1024;
+/** So many characters are worth writing at once. */
+const BATCH_CHARS = 16 * 1024;
+/**
+ * From one writing to the next, unless there is a batch before, in milliseconds. The lines of a busy daemon, two for each
+ * command, go many at a time then, and the log's reader is not woken for each.
+ */
+const REST_MS = 10;
 
-/** Writes a line, which is gone when this returns, or throws when it cannot. */
-export type LogSink = (line: Uint8Array<ArrayBuffer>) => void;
+/** Writes a line, or throws when it cannot. */
+export type LogSink = (line: string) => void;
 
 /**
  * Writes one JSON object a line, `time`, `level` and `msg` before the fields. It never throws: a
@@ -23,10 +31,7 @@ export type LogSink = (line: Uint8Array<ArrayBuffer>) => void;
  */
 export class Log {
   readonly #threshold: number;
-  #sink: LogSink;
-  readonly #encoder = new TextEncoder();
-  readonly #buffer = new Uint8Array(LINE_BYTES);
-  readonly #clock = new IsoClock();
+  readonly #sink: LogSink;
   #dropped = 0;
 
   /**
@@ -34,11 +39,6 @@ export class Log {
    */
   constructor(level: LogLevel, sink: LogSink = writeToStderr) {
     this.#threshold = LOG_LEVELS.indexOf(level);
-    this.#sink = sink;
-  }
-
-  /** Writes to `sink` from now on. */
-  redirect(sink: LogSink): void {
     this.#sink = sink;
   }
 
@@ -81,34 +81,71 @@ export class Log {
   }
 
   #line(level: LogLevel, msg: string, fields: LogFields): void {
-    const head = `{"time":"${this.#clock.now()}","level":"${level}","msg":${encodeJson(msg)}`;
-    const more = encodeJson(fields).slice(1);
-    const line = `${head}${more === "}" ? "" : ","}${more}\n`;
-    // Busy daemons write thousands a second. A UTF-16 unit makes at most three bytes.
-    if (3 * line.length > LINE_BYTES) return this.#sink(this.#encoder.encode(line));
-    const { written } = this.#encoder.encodeInto(line, this.#buffer);
-    this.#sink(this.#buffer.subarray(0, written));
+    const time = new Date().toISOString();
+    this.#sink(`${encodeJson({ time, level, msg, ...fields })}\n`);
   }
 }
 
-/** The wall clock as ISO 8601 has it; a date is made once a second only. */
-class IsoClock {
-  #second = -1;
-  /** That second without its end. */
-  #text = "";
+/**
+ * Standard error, for lines that nobody waits for: a log that nobody reads must not stop the daemon.
+ *
+ * Invariant: `#chars` is the length of all `#lines`; while there are any, and until they are written, `#writing` is the
+ * writing of them.
+ */
+export class StderrQueue {
+  #lines: string[] = [];
+  #chars = 0;
+  #writing: Promise<void> | undefined;
+  #hurry = false;
+  #goOn: () => void = () => {};
 
-  now(): string {
-    const ms = Date.now();
-    const second = Math.floor(ms / 1000);
-    if (second !== this.#second) {
-      this.#second = second;
-      this.#text = new Date(1000 * second).toISOString().slice(0, -4);
+  /** Has a line written, sometime. Throws where too much waits already. */
+  write(line: string): void {
+    if (this.#chars + line.length > QUEUE_CHARS) throw new Error("Cannot log: too much waits");
+    this.#lines.push(line);
+    this.#chars += line.length;
+    if (this.#chars >= BATCH_CHARS) this.#goOn();
+    this.#writing ??= this.#write();
+  }
+
+  /** Waits until all is written, at most `ms` milliseconds. */
+  async flush(ms: number): Promise<void> {
+    this.#hurry = true;
+    this.#goOn();
+    await within(ms, this.#writing ?? Promise.resolve(), undefined);
+  }
+
+  async #write(): Promise<void> {
+    while (this.#lines.length > 0) {
+      let rest = new TextEncoder().encode(this.#lines.join(""));
+      this.#lines = [];
+      this.#chars = 0;
+      while (rest.length > 0) rest = rest.subarray(await written(rest));
+      if (!this.#hurry) await this.#rest();
     }
-    return `${this.#text}${String(ms - 1000 * second).padStart(3, "0")}Z`;
+    this.#writing = undefined;
+  }
+
+  async #rest(): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#goOn = resolve;
+    await within(REST_MS, promise, undefined);
   }
 }
 
-function writeToStderr(line: Uint8Array<ArrayBuffer>): void {
-  let rest = line;
+/** How much was written. What nobody can read any more counts as written. */
+async function written(bytes: Uint8Array<ArrayBuffer>): Promise<number> {
+  try {
+    return await Deno.stderr.write(bytes);
+  } catch (error) {
+    if (!(error instanceof Deno.errors.WouldBlock)) return bytes.length;
+    // Whoever shares it has made it one that does not wait.
+    await new Promise((resolve) => setTimeout(resolve, REST_MS));
+    return 0;
+  }
+}
+
+function writeToStderr(line: string): void {
+  let rest = new TextEncoder().encode(line);
   while (rest.length > 0) rest = rest.subarray(Deno.stderr.writeSync(rest));
 }

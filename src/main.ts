@@ -5,7 +5,10 @@ import { ROWS, servedPath } from "./contract/rows.ts";
 import { CLOSE_CODES } from "./contract/tunnel.ts";
 import { VERSION } from "./contract/version.ts";
 import { Daemon } from "./daemon.ts";
-import { Log } from "./log.ts";
+import { Log, StderrQueue } from "./log.ts";
+
+/** How long the end waits for the log to be written, in milliseconds. */
+const FLUSH_MS = 1000;
 
 /** Runs `guestd` with its arguments and gives the exit code. */
 async function main(args: readonly string[]): Promise<number> {
@@ -29,19 +32,24 @@ async function main(args: readonly string[]): Promise<number> {
     await Deno.stderr.write(new TextEncoder().encode(`guestd: unknown arguments; try --help\n`));
     return 2;
   }
-  const log = new Log(config.logLevel);
+  const stderr = new StderrQueue();
+  const log = new Log(config.logLevel, (line) => stderr.write(line));
+  for (const warning of [...warnings, ...unknownVariables(variables.keys())]) log.warn(warning);
   const library = config.library || new URL("./libguestd.so", import.meta.url);
-  let daemon: Daemon;
   try {
-    daemon = new Daemon({ config, library, log, env });
+    const daemon = new Daemon({ config, library, log, env });
+    await serve(daemon, log);
+    if (Deno.pid === 1) {
+      await stderr.flush(FLUSH_MS);
+      daemon.powerOff();
+    }
   } finally {
-    // These wait until there is a core, which writes the log without the main thread waiting for its reader.
-    for (const warning of [...warnings, ...unknownVariables(variables.keys())]) log.warn(warning);
+    await stderr.flush(FLUSH_MS);
   }
-  return await serve(daemon, log);
+  return 0;
 }
 
-async function serve(daemon: Daemon, log: Log): Promise<number> {
+async function serve(daemon: Daemon, log: Log): Promise<void> {
   // Asked before the first listener: with any, Deno takes SIGHUP for itself and ends by it.
   const { signals } = daemon;
   for (const signal of signals) {
@@ -57,14 +65,8 @@ async function serve(daemon: Daemon, log: Log): Promise<number> {
     event.preventDefault();
     log.error("an exception was not caught", { kind: kindOf(event.error) });
   });
-  try {
-    await daemon.listen();
-    await daemon.ended;
-    if (Deno.pid === 1) daemon.powerOff();
-  } finally {
-    daemon.flushLog();
-  }
-  return 0;
+  await daemon.listen();
+  await daemon.ended;
 }
 
 function kindOf(error: unknown): string {

@@ -15,7 +15,7 @@
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `noise`    who may have a tunnel, and the messages of those who proved it
 //! - `connections`  a look at this process's own TCP connections
-//! - `disk`, `thread_pool`, `clock`, `stderr`  free space, threads for what may block, time, the log
+//! - `disk`, `thread_pool`, `clock`  free space, threads for what may block, time
 //! - `service`  the kernel that is needed, and the service manager that waits for the daemon
 //! - `sync`     locks and threads as all parts have them
 
@@ -32,7 +32,6 @@ pub mod process;
 mod reactor;
 mod self_protection;
 mod service;
-mod stderr;
 mod sync;
 pub mod tar;
 mod thread_pool;

@@ -77,16 +77,6 @@ export class Core {
     this.symbols.guestd_reap_orphans();
   }
 
-  /** Has a log line written to standard error, without waiting; throws when too many wait already. */
-  writeLog(line: Uint8Array<ArrayBuffer>): void {
-    checked("write the log", this.symbols.guestd_log(line, line.length));
-  }
-
-  /** Waits until the log is written, at most `ms`. */
-  flushLog(ms: number): void {
-    this.symbols.guestd_log_flush(ms);
-  }
-
   /** A digest of a text under a key of this process's own: a whole number from 0 on. */
   digest(text: string): number {
     const bytes = new TextEncoder().encode(text);

@@ -1,7 +1,7 @@
 import { SYMBOLS } from "./symbols.ts";
 
 /** The version of the border that this side speaks: `ABI_VERSION` in `native/src/abi`. */
-export const ABI_VERSION = 9;
+export const ABI_VERSION = 10;
 
 /** The opened native library. */
 export type Library = Deno.DynamicLibrary<typeof SYMBOLS>;

@@ -41,8 +41,6 @@ export const SYMBOLS = {
   // Process table, free space, power: system.rs
   guestd_members: { parameters: ["buffer", "u32", "u32"], result: "i32" },
   guestd_disk_available: { parameters: ["buffer", "u32", "u32"], result: "i32" },
-  guestd_log: { parameters: ["buffer", "u32"], result: "i32" },
-  guestd_log_flush: { parameters: ["u32"], result: "i32" },
   guestd_digest: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_is_ignored: { parameters: ["i32"], result: "i32" },
   guestd_missing_call: { parameters: ["buffer", "u32"], result: "i32" },

@@ -25,7 +25,7 @@ const HEIGHTS: ReadonlyMap<string, number> = new Map([
   ["config", 3],
   ["settings", 2],
   ["log", 1],
-  ["within", 1],
+  ["within", 0],
   ["contract", 0],
 ]);
 

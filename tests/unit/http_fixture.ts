@@ -28,8 +28,8 @@ export interface FixtureOptions {
 /** A log that is kept, one parsed line an entry. */
 export class KeptLog {
   readonly lines: Record<string, unknown>[] = [];
-  readonly log: Log = new Log("debug", (bytes) => {
-    this.lines.push(JSON.parse(new TextDecoder().decode(bytes)));
+  readonly log: Log = new Log("debug", (line) => {
+    this.lines.push(JSON.parse(line));
   });
 }
 

@@ -5,8 +5,8 @@ import { Log, type LogFields, type LogLevel } from "../../src/log.ts";
 function written(level: LogLevel, use: (log: Log) => void): string {
   let text = "";
   use(
-    new Log(level, (bytes) => {
-      text += new TextDecoder().decode(bytes);
+    new Log(level, (line) => {
+      text += line;
     }),
   );
   return text;
@@ -54,9 +54,9 @@ Deno.test("a line of any length is whole", () => {
 Deno.test("a sink that fails loses the line and nothing else", () => {
   let text = "";
   let failing = true;
-  const log = new Log("info", (bytes) => {
+  const log = new Log("info", (line) => {
     if (failing) throw new Deno.errors.BrokenPipe("gone");
-    text += new TextDecoder().decode(bytes);
+    text += line;
   });
   log.error("lost");
   failing = false;

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use rustix::io::Errno;
 
 /// Raised whenever a symbol, a layout or a code changes; both sides compare it at load.
-pub const ABI_VERSION: u32 = 9;
+pub const ABI_VERSION: u32 = 10;
 
 /// The export panicked; the call had no effect that can be relied on.
 pub const PANICKED: i32 = -10_000;

@@ -3,16 +3,12 @@
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use rustix::system::{RebootCommand, reboot};
 
 use super::with_core;
 use crate::abi::{Lent, bytes, bytes_mut, errno_of, guard, memory, negated, path_of};
-use crate::{disk, self_protection, service, stderr};
-
-/// How long a power-off waits for the log.
-const LAST_LINES: Duration = Duration::from_secs(1);
+use crate::{disk, self_protection, service};
 
 /// Lists the live members of every exec's group into `out`: pairs of u32, exec and pid. Completes
 /// `token` with the size of the whole list in bytes, of which `out` has the beginning.
@@ -46,27 +42,6 @@ pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token:
             Err(errno) => wake.complete(token, errno.raw_os_error(), 0),
         };
         core.jobs.run(job).map_err(|_| -libc::EAGAIN)?;
-        Ok(0)
-    })
-}
-
-/// Has a log line written to standard error, without waiting for its reader. `-EAGAIN` where too much waits
-/// already: the line is lost.
-///
-/// # Safety
-/// `line` is null or points to `len` bytes that stay unchanged until this returns.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_log(line: *const u8, len: u32) -> i32 {
-    // SAFETY: bytes demands what this function does.
-    let line = unsafe { bytes(line, len) };
-    guard(|| stderr::write(line).map(|()| 0).map_err(negated))
-}
-
-/// Waits until all log lines were written, at most `ms` milliseconds.
-#[unsafe(no_mangle)]
-pub extern "C" fn guestd_log_flush(ms: u32) -> i32 {
-    guard(|| {
-        stderr::flush(Duration::from_millis(ms.into()));
         Ok(0)
     })
 }
@@ -140,7 +115,6 @@ pub extern "C" fn guestd_own_kib() -> i32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_power_off() -> i32 {
     guard(|| {
-        stderr::flush(LAST_LINES);
         rustix::fs::sync();
         reboot(RebootCommand::PowerOff).map_err(negated)?;
         Ok(0)
