@@ -229,7 +229,7 @@ fn finish(
     // After the owner, whose change takes set-user-id bits away.
     let mode = mode.unwrap_or(found.map_or(NEW_FILE, |stat| stat.st_mode & 0o7777));
     fchmod(&temp.file, Mode::from_raw_mode(mode))?;
-    let placed = match temp.place(path) {
+    match temp.place(path) {
         // An upload beside this one, which had made the directory, has failed and removed it.
         Err(Errno::NOENT) => {
             let again = parents.make(directory_of(path));
@@ -237,6 +237,5 @@ fn finish(
             temp.place(path)
         }
         other => other,
-    };
-    placed.map(drop)
+    }
 }

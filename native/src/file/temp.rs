@@ -1,13 +1,12 @@
 //! Files that have no name until they are whole.
 
 use std::fs::File;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, linkat, openat, renameat, unlinkat};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, linkat, openat, renameat, unlinkat};
 use rustix::io::Errno;
-use rustix::process::{Pid, test_kill_process};
 
 /// A file that nobody else sees as what it will become. Dropped, it leaves nothing.
 ///
@@ -58,11 +57,11 @@ impl<'a> Temp<'a> {
     }
 
     /// Gives it the name `path`, on the file system that it was made on, as [`put`].
-    pub fn place(&mut self, path: &Path) -> Result<bool, Errno> {
+    pub fn place(&mut self, path: &Path) -> Result<(), Errno> {
         if let Some(name) = &self.name {
             renameat(self.dir, name, self.dir, path)?;
             self.name = None;
-            return Ok(true);
+            return Ok(());
         }
         put_file(&self.file, self.dir, path)
     }
@@ -77,7 +76,7 @@ impl Drop for Temp<'_> {
 }
 
 /// Gives a file that has no name the name `path`, as [`put`].
-pub fn put_file(file: &File, dir: BorrowedFd, path: &Path) -> Result<bool, Errno> {
+pub fn put_file(file: &File, dir: BorrowedFd, path: &Path) -> Result<(), Errno> {
     put(dir, path, |name| {
         // Older kernels let only who may read every file name one by its descriptor alone.
         match linkat(file, "", dir, name, AtFlags::EMPTY_PATH) {
@@ -91,21 +90,21 @@ pub fn put_file(file: &File, dir: BorrowedFd, path: &Path) -> Result<bool, Errno
 }
 
 /// Makes something at `path`, or, where that is taken, beside it, and has it take that place: what was there is there until
-/// the new one is whole. Whether anything may have been there.
+/// the new one is whole.
 pub fn put(
     dir: BorrowedFd,
     path: &Path,
     mut make: impl FnMut(&Path) -> Result<(), Errno>,
-) -> Result<bool, Errno> {
+) -> Result<(), Errno> {
     match make(path) {
         Err(Errno::EXIST) => {}
-        made => return made.map(|()| false),
+        made => return made,
     }
     let ((), name) = under_fresh_name(path.parent().unwrap_or(Path::new("")), make)?;
     let renamed = renameat(dir, &name, dir, path);
     // A link to the same file is left alone by the renaming.
     let _ = unlinkat(dir, &name, AtFlags::empty());
-    renamed.map(|()| true)
+    renamed
 }
 
 /// Makes something under a name in the directory `path` that nothing has.
@@ -129,40 +128,6 @@ static NEXT: AtomicU64 = AtomicU64::new(0);
 fn fresh_name() -> String {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     format!(".guestd-{}-{number}.part", std::process::id())
-}
-
-/// Removes from a directory what daemons that are gone were about to rename.
-pub fn sweep(dir: impl AsFd) -> Result<(), Errno> {
-    let listed = openat(
-        &dir,
-        ".",
-        OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-        Mode::empty(),
-    )?;
-    for entry in Dir::read_from(&listed)? {
-        let entry = entry?;
-        if entry.file_name().to_str().is_ok_and(is_orphan) {
-            let _ = unlinkat(&dir, entry.file_name(), AtFlags::empty());
-        }
-    }
-    Ok(())
-}
-
-fn is_orphan(name: &str) -> bool {
-    let parts = name
-        .strip_prefix(".guestd-")
-        .and_then(|rest| rest.strip_suffix(".part"));
-    let parts = parts.and_then(|rest| rest.split_once('-'));
-    let Some((Ok(pid), Ok(number))) =
-        parts.map(|(pid, number)| (pid.parse::<i32>(), number.parse::<u64>()))
-    else {
-        return false;
-    };
-    // The guest's init has the same number in every life.
-    if pid.unsigned_abs() == std::process::id() {
-        return number >= NEXT.load(Ordering::Relaxed);
-    }
-    Pid::from_raw(pid).is_some_and(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
 #[cfg(test)]
@@ -189,10 +154,10 @@ mod tests {
             };
             drop(make());
             assert!(names(dir.path()).is_empty());
-            for (content, taken) in [(b"one", named), (b"two", true)] {
+            for content in [b"one", b"two"] {
                 let mut temp = make();
                 temp.file.write_all(content).unwrap();
-                assert_eq!(temp.place(&target), Ok(taken));
+                assert_eq!(temp.place(&target), Ok(()));
                 assert_eq!(std::fs::read(&target).unwrap(), content);
                 assert_eq!(names(dir.path()), ["target"]);
             }
@@ -212,7 +177,7 @@ mod tests {
             set_capabilities(None, sets).unwrap();
             let alone = linkat(&temp.file, "", CWD, at("alone"), AtFlags::EMPTY_PATH);
             assert_eq!(alone, Err(Errno::NOENT));
-            assert_eq!(temp.place(&at("target")), Ok(false));
+            assert_eq!(temp.place(&at("target")), Ok(()));
         };
         std::thread::scope(|scope| scope.spawn(nameless).join().unwrap());
         assert_eq!(names(dir.path()), ["target"]);
@@ -230,35 +195,5 @@ mod tests {
         let absent = dir.path().join("absent");
         assert_eq!(Temp::within(CWD, &absent).err(), Some(Errno::NOENT));
         assert!(Temp::unlinked(&[&absent, dir.path()]).is_ok());
-    }
-
-    #[test]
-    fn what_a_killed_daemon_left_is_swept_and_nothing_else() {
-        let dir = TempDir::make();
-        let mut ended = std::process::Command::new("true").spawn().unwrap();
-        ended.wait().unwrap();
-        let (gone, own) = (ended.id(), std::process::id());
-        let next = NEXT.load(Ordering::Relaxed);
-        let kept = [
-            format!(".guestd-{own}-0.part"),
-            ".guestd-1-0.part".to_owned(),
-            format!(".guestd-{gone}-0.part.x"),
-            format!(".guestd-{gone}-.part"),
-            format!("guestd-{gone}-0.part"),
-        ];
-        let swept = [
-            format!(".guestd-{gone}-7.part"),
-            format!(".guestd-{own}-{}.part", next + 1_000_000),
-        ];
-        NEXT.fetch_add(1, Ordering::Relaxed);
-        for name in kept.iter().chain(&swept) {
-            std::fs::write(dir.path().join(name), b"").unwrap();
-        }
-        sweep(File::open(dir.path()).unwrap()).unwrap();
-        let mut left = names(dir.path());
-        let mut wanted: Vec<OsString> = kept.iter().map(OsString::from).collect();
-        left.sort();
-        wanted.sort();
-        assert_eq!(left, wanted);
     }
 }

@@ -1,7 +1,7 @@
 //! A checked archive put on disk.
 
 use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,6 @@ use super::{Limits, identity};
 use crate::file::failure::{CANCELLED, Failure, shown_bytes};
 use crate::file::parents::Parents;
 use crate::file::reserve::Reserve;
-use crate::file::temp::sweep;
 
 /// Checks the archive in `spool` and, if all of it may be extracted, extracts it beneath `path`,
 /// which is made if it is not there. Refused, it leaves nothing. What stops it halfway, a failure of
@@ -54,7 +53,6 @@ pub fn unpack(
         reserve,
         parent: None,
         directories: HashMap::new(),
-        swept: HashSet::new(),
     };
     let extracted = extraction.run(stopped);
     // What is there is as it should be, also where the rest is missing.
@@ -64,16 +62,14 @@ pub fn unpack(
     Ok(())
 }
 
-/// Invariant: `parent` is the directory that the last member went to, and its resolved name. By
-/// device and inode, `directories` are those that members name, and `swept` those that were rid of
-/// what killed daemons have left there.
+/// Invariant: `parent` is the directory that the last member went to, and its resolved name.
+/// `directories` are those that members name, by device and inode.
 struct Extraction<'a> {
     root: TreeRoot,
     members: Members<'a>,
     reserve: Reserve,
     parent: Option<(Vec<u8>, OwnedFd)>,
     directories: HashMap<(u64, u64), NamedDir>,
-    swept: HashSet<(u64, u64)>,
 }
 
 /// A directory that a member names: how deep it lies, where the last such member begins, and whether
@@ -121,12 +117,11 @@ impl Extraction<'_> {
     ) -> Result<(), Why> {
         let place = MemberPlace { dir, name };
         self.reserve.count(dir, taken_by(member))?;
-        let taken = match member.kind {
+        match member.kind {
             MemberKind::File => place.file(member, &mut self.members, &mut self.reserve)?,
             MemberKind::Directory => {
                 let (made, stat) = place.directory()?;
                 self.name_dir(member, components(whole).count(), stat, made);
-                false
             }
             MemberKind::Symlink => place.symlink(member)?,
             MemberKind::HardLink => {
@@ -134,12 +129,8 @@ impl Extraction<'_> {
                 let (parent, name) = split(&target);
                 let dir = &self.root.dir(parent)?;
                 let dir = dir.as_fd();
-                place.hard_link(MemberPlace { dir, name })?
+                place.hard_link(MemberPlace { dir, name })?;
             }
-        };
-        if taken && self.swept.insert(identity(&fstat(dir)?)) {
-            // What cannot be swept is in nobody's way.
-            let _ = sweep(dir);
         }
         Ok(())
     }

@@ -45,8 +45,7 @@ impl From<Failure> for Why {
     }
 }
 
-/// Where a member goes: a directory beneath the root, and a name in it. What puts something there says whether anything
-/// may have been there before.
+/// Where a member goes: a directory beneath the root, and a name in it.
 #[derive(Clone, Copy)]
 pub struct MemberPlace<'a> {
     pub dir: BorrowedFd<'a>,
@@ -64,35 +63,35 @@ impl MemberPlace<'_> {
         member: &ArchiveMember,
         members: &mut Members,
         reserve: &mut Reserve,
-    ) -> Result<bool, Why> {
+    ) -> Result<(), Why> {
         if let Some(own) = members.spool().own(member)
-            && let Some(taken) = self.own_file(member, own)?
+            && self.own_file(member, own)?
         {
-            return Ok(taken);
+            return Ok(());
         }
         let mut temp = Temp::within(self.dir, Path::new("."))?;
         write(&temp.file, member, members, reserve)?;
         Ok(temp.place(self.name())?)
     }
 
-    /// Gives the content that has a file of its own its name. None if it has to be copied.
-    fn own_file(&self, member: &ArchiveMember, own: &File) -> Result<Option<bool>, Why> {
+    /// Gives the content that has a file of its own its name. False if it has to be copied.
+    fn own_file(&self, member: &ArchiveMember, own: &File) -> Result<bool, Why> {
         // What is made in such a directory gets its group, and this was made elsewhere.
         if fstat(self.dir)?.st_mode & Mode::SGID.bits() != 0 {
-            return Ok(None);
+            return Ok(false);
         }
         fchmod(own, Mode::from_raw_mode(member.mode))?;
         futimens(own, &times(member))?;
         match put_file(own, self.dir, self.name()) {
-            Ok(taken) => Ok(Some(taken)),
+            Ok(()) => Ok(true),
             Err(Errno::NOSPC) => Err(Errno::NOSPC.into()),
             // Another file system, or one that knows no files without a name.
-            Err(_) => Ok(None),
+            Err(_) => Ok(false),
         }
     }
 
     /// Makes a symlink.
-    pub fn symlink(&self, member: &ArchiveMember) -> Result<bool, Errno> {
+    pub fn symlink(&self, member: &ArchiveMember) -> Result<(), Errno> {
         let target = OsStr::from_bytes(&member.link);
         put(self.dir, self.name(), |name| {
             symlinkat(target, self.dir, name)?;
@@ -105,7 +104,7 @@ impl MemberPlace<'_> {
     }
 
     /// Makes another name of the file at `target`.
-    pub fn hard_link(&self, target: MemberPlace) -> Result<bool, Errno> {
+    pub fn hard_link(&self, target: MemberPlace) -> Result<(), Errno> {
         put(self.dir, self.name(), |name| {
             let make = || linkat(target.dir, target.name(), self.dir, name, AtFlags::empty());
             // Of one that is replaced at this moment, by an extraction beside this one, the kernel
