@@ -18,7 +18,7 @@ export interface Arrival extends Disposable {
 interface Arriving {
   bytes: number;
   readonly peer: string;
-  readonly dueMs: number;
+  readonly timer: ReturnType<typeof setTimeout>;
   readonly giveUp: (text: string) => void;
 }
 
@@ -26,15 +26,14 @@ interface Arriving {
  * The bodies of hooks that are arriving. Anybody in the guest may send such, without a token: so they have a time, they are
  * few, and where there are too many or too much of them, the oldest gives way. The platform's own comes whole at once.
  *
- * Invariants: `#bytes` is what those in `#arriving` keep, and `#ofPeer` how many of them each has; they are in the order of their coming, and so of their due times.
- * A timer is set while there are any; it may be for one that is gone.
+ * Invariants: `#bytes` is what those in `#arriving` keep, and `#ofPeer` how many of them each has; they are in the order of
+ * their coming, and the timer of each is set.
  */
 export class HookBodies {
   readonly #ms: number;
   readonly #arriving = new Set<Arriving>();
   readonly #ofPeer = new Map<string, number>();
   #bytes = 0;
-  #timer: ReturnType<typeof setTimeout> | undefined;
 
   /** None is arriving; each has so many milliseconds. */
   constructor(ms: number) {
@@ -49,9 +48,12 @@ export class HookBodies {
   /** One begins to arrive from `peer`. `giveUp` is called when it has to give way, or its time is over. */
   begin(peer: string, giveUp: (text: string) => void): Arrival {
     this.#ofPeer.set(peer, (this.#ofPeer.get(peer) ?? 0) + 1);
-    const arriving: Arriving = { bytes: 0, peer, dueMs: performance.now() + this.#ms, giveUp };
+    const late = `The body did not come within ${this.#ms / 1000} s.`;
+    const timer = setTimeout(() => this.#giveUp(arriving, late), this.#ms);
+    // A daemon that ends does not wait for it.
+    Deno.unrefTimer(timer);
+    const arriving: Arriving = { bytes: 0, peer, timer, giveUp };
     this.#arriving.add(arriving);
-    if (this.#timer === undefined) this.#sleep(this.#ms);
     this.#makeRoom();
     return {
       came: (bytes): void => {
@@ -71,21 +73,6 @@ export class HookBodies {
     }
   }
 
-  #sleep(ms: number): void {
-    this.#timer = setTimeout(() => this.#look(), ms);
-    // A daemon that ends does not wait for it.
-    Deno.unrefTimer(this.#timer);
-  }
-
-  #look(): void {
-    this.#timer = undefined;
-    const nowMs = performance.now();
-    for (const oldest of this.#arriving) {
-      if (oldest.dueMs > nowMs) return this.#sleep(oldest.dueMs - nowMs);
-      this.#giveUp(oldest, `The body did not come within ${this.#ms / 1000} s.`);
-    }
-  }
-
   #giveUp(arriving: Arriving, text: string): void {
     this.#remove(arriving);
     arriving.giveUp(text);
@@ -93,6 +80,7 @@ export class HookBodies {
 
   #remove(arriving: Arriving): void {
     if (!this.#arriving.delete(arriving)) return;
+    clearTimeout(arriving.timer);
     this.#bytes -= arriving.bytes;
     const ofPeer = this.#ofPeer.get(arriving.peer) ?? 0;
     if (ofPeer > 1) this.#ofPeer.set(arriving.peer, ofPeer - 1);
