@@ -244,7 +244,7 @@ export class Daemon {
       this.#shutDown().finally(() => this.#ended.resolve());
     } else if (this.#signals > 1) {
       this.#log.warn("shutting down at once", { by });
-      this.#core.killAll().finally(() => this.#ended.resolve());
+      this.#core.endAll(0).finally(() => this.#ended.resolve());
     } else {
       this.#log.info("already shutting down", { by });
     }

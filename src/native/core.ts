@@ -109,14 +109,12 @@ export class Core {
     this.symbols.guestd_drain();
   }
 
-  /** SIGTERM to every group, SIGKILL `graceMs` later; ends once each is empty or was sent it. */
+  /**
+   * SIGTERM to every group, SIGKILL `graceMs` later; ends once each is empty or was sent it, unless it is called again
+   * before that: the shorter time counts.
+   */
   async endAll(graceMs: number): Promise<void> {
     await this.operation((token) => this.symbols.guestd_end_all(graceMs, token));
-  }
-
-  /** SIGKILL to every group at once. */
-  async killAll(): Promise<void> {
-    await this.operation((token) => this.symbols.guestd_kill_all(token));
   }
 
   /** Gives memory back that is not needed just now; takes a few milliseconds. */

@@ -9,7 +9,6 @@ export const SYMBOLS = {
   guestd_resumed: { parameters: [], result: "i32" },
   guestd_drain: { parameters: [], result: "i32" },
   guestd_end_all: { parameters: ["u32", "u32"], result: "i32" },
-  guestd_kill_all: { parameters: ["u32"], result: "i32" },
   // One exec: exec.rs
   guestd_exec_start: { parameters: ["buffer", "u32", "u32"], result: "i32" },
   guestd_exec_facts: { parameters: ["u32", "buffer", "u32"], result: "i32" },

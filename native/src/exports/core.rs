@@ -99,19 +99,13 @@ pub extern "C" fn guestd_drain() -> i32 {
 }
 
 /// Ends every group: SIGTERM, SIGKILL after `grace_ms`. Completes `token` once all are empty or
-/// were sent SIGKILL.
+/// were sent SIGKILL, unless it is called again before that.
 #[unsafe(no_mangle)]
 pub extern "C" fn guestd_end_all(grace_ms: u32, token: u32) -> i32 {
     send(Command::EndAll {
         grace_ns: u64::from(grace_ms) * 1_000_000,
         token,
     })
-}
-
-/// SIGKILL to every group. Completes `token` once sent.
-#[unsafe(no_mangle)]
-pub extern "C" fn guestd_kill_all(token: u32) -> i32 {
-    send(Command::KillAll { token })
 }
 
 #[cfg(test)]

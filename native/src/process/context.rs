@@ -163,10 +163,9 @@ pub enum Command {
     Readers { exec: u32 },
     /// Forget an exec whose outcome was acknowledged long enough ago.
     Collect { exec: u32 },
-    /// End every group that has a live member; completes once each is empty or was sent SIGKILL.
+    /// End every group that has a live member; completes once each is empty or was sent SIGKILL, unless it is asked for
+    /// again before that.
     EndAll { grace_ns: u64, token: u32 },
-    /// SIGKILL to every group, at once.
-    KillAll { token: u32 },
     /// The guest is about to be frozen.
     Suspended,
     /// The guest goes on after a freeze.

@@ -209,13 +209,6 @@ impl Supervisor {
             Command::Readers { exec } => self.look_at_readers(exec),
             Command::Collect { exec } => self.with(exec, |actor, ctx| actor.collect(ctx)),
             Command::EndAll { grace_ns, token } => self.end_all(grace_ns, token),
-            Command::KillAll { token } => {
-                self.end();
-                self.actors
-                    .values()
-                    .for_each(|actor| actor.group.kill_now());
-                self.context.wake.queue_result(token, 0, 0);
-            }
             Command::Suspended => {
                 // What an earlier freeze took still counts.
                 self.look_at_clock();
@@ -271,15 +264,11 @@ impl Supervisor {
     }
 
     /// Nothing that is started from now on may stay.
-    fn end(&mut self) {
+    fn end_all(&mut self, grace_ns: u64, token: u32) {
         self.ended = true;
         let spans = &mut self.context.spans;
         spans.linger_ns = spans.linger_ns.min(LAST_LINGER_NS);
         self.each(|actor, ctx| actor.shorten_linger(ctx));
-    }
-
-    fn end_all(&mut self, grace_ns: u64, token: u32) {
-        self.end();
         let ours = self.actors.values().filter(|actor| actor.group.is_ours());
         // One more than there are, so that it cannot end before the last one was asked to.
         self.context.ending = Some((token, ours.count() + 1));

@@ -47,7 +47,7 @@ pub struct Host {
 impl Drop for Host {
     fn drop(&mut self) {
         let token = self.token();
-        self.core.send(Command::KillAll { token });
+        self.core.send(Command::EndAll { grace_ns: 0, token });
         self.operation(token);
         self.core.close();
     }
