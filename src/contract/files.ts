@@ -24,11 +24,6 @@ export class FileReadQuery extends object({
   end_line: orNull(digits64(0n)),
 }) {}
 
-/** Decodes the query of a file write or tar route; throws {@link Mismatch}. */
-export function decodeFsQuery(source: QuerySource): FsQuery {
-  return decodeQuery(FsQuery, source);
-}
-
 /** Decodes the query of a file read; throws {@link Mismatch}. */
 export function decodeFileReadQuery(source: QuerySource): FileReadQuery {
   const decoded = decodeQuery(FileReadQuery, source);

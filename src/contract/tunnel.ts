@@ -1,4 +1,4 @@
-import { decodeQuery, object, type QuerySource, withDefault } from "./object.ts";
+import { object, withDefault } from "./object.ts";
 import { digits16, flag } from "./schema.ts";
 
 /** Where a tunnel leads. */
@@ -17,8 +17,3 @@ export const CLOSE_CODES = {
   relay_failed: { code: 4500, meaning: "Failure in mid-relay." },
   nothing_listening: { code: 4502, meaning: "Nothing listening on the port." },
 } as const satisfies Record<string, { readonly code: number; readonly meaning: string }>;
-
-/** Decodes the query of a tunnel; throws `Mismatch`. */
-export function decodeTunnelQuery(source: QuerySource): TunnelQuery {
-  return decodeQuery(TunnelQuery, source);
-}

@@ -1,9 +1,9 @@
 import { type Transfer, TransferError, TransferStatus } from "../native/transfer.ts";
 import type { TransferLine } from "./transfer_line.ts";
-import type { Stop } from "./transfers.ts";
+import { Shares, type Stop } from "./transfers.ts";
 
 /** How a download is read. */
-export interface Sizes extends Disposable {
+export interface Sizes {
   /** What opening reads, in bytes: one more than what is sent with its length if it is all. */
   readonly first: number;
   /** What one reading gives at most, in bytes. */
@@ -12,29 +12,10 @@ export interface Sizes extends Disposable {
   readonly ahead: number;
 }
 
-/** How many downloads at a time are read far ahead. */
-const LARGE_DOWNLOADS = 8;
-const LARGE = { first: 256 * 1024 + 1, chunk: 120 * 1024, ahead: 4 } as const;
-/** Those beside them: hundreds may stand still. */
-const SMALL = { first: 32 * 1024 + 1, chunk: 32 * 1024, ahead: 1 } as const;
-
-/** Who reads how far ahead: memory is not to grow with clients that take nothing. */
-export class ReadAhead {
-  #large = 0;
-
-  /** For a download, which gives it back when it ends. */
-  take(): Sizes {
-    if (this.#large >= LARGE_DOWNLOADS) return { ...SMALL, [Symbol.dispose]: () => {} };
-    this.#large++;
-    let taken = true;
-    return {
-      ...LARGE,
-      [Symbol.dispose]: () => {
-        if (taken) this.#large--;
-        taken = false;
-      },
-    };
-  }
+/** How far ahead downloads are read: a few far, and little of those beside them, for hundreds may stand still. */
+export function readAhead(): Shares<Sizes> {
+  const far = { first: 256 * 1024 + 1, chunk: 120 * 1024, ahead: 4 };
+  return new Shares(8, far, { first: 32 * 1024 + 1, chunk: 32 * 1024, ahead: 1 });
 }
 
 /** What was opened, on its way to the client. */
@@ -53,8 +34,8 @@ export interface DownloadParts {
   readonly stop: Stop;
   /** Its line in the log. */
   readonly line: TransferLine;
-  /** How it is read. */
-  readonly sizes: Sizes;
+  /** How it is read, until it ends. */
+  readonly sizes: Sizes & Disposable;
   /** How long its client may take nothing, in milliseconds. */
   readonly idleMs: number;
 }
@@ -111,7 +92,7 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
   readonly #ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
   readonly #length: number | undefined;
   readonly #line: TransferLine;
-  readonly #sizes: Sizes;
+  readonly #sizes: Sizes & Disposable;
   readonly #idleMs: number;
   #idle: ReturnType<typeof setTimeout> | undefined;
   #pulled = false;

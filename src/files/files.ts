@@ -11,10 +11,10 @@ import {
   type UploadSettings,
 } from "../native/transfer.ts";
 import { SETTINGS } from "../settings.ts";
-import { type Download, openDownload, ReadAhead } from "./download.ts";
+import { type Download, openDownload, readAhead } from "./download.ts";
 import { FILE_READ, FILE_WRITE, refusing, type Statuses, TAR_READ, TAR_WRITE } from "./refusal.ts";
 import { type TransferKind, TransferLine } from "./transfer_line.ts";
-import { Transfers } from "./transfers.ts";
+import { Stop } from "./transfers.ts";
 
 /** What the room of files needs. */
 export interface FilesOptions extends UploadSettings {
@@ -45,8 +45,8 @@ export type Pour = (sink: Sink, stopped: AbortSignal) => Promise<void>;
  * client leaves.
  */
 export class Files {
-  readonly #transfers = new Transfers();
-  readonly #ahead = new ReadAhead();
+  readonly #ending = new AbortController();
+  readonly #ahead = readAhead();
   readonly #options: FilesOptions;
   readonly #treeLimits: TreeLimits;
 
@@ -105,7 +105,7 @@ export class Files {
 
   /** Stops what is under way: downloads are cut, uploads leave nothing. */
   close(): void {
-    this.#transfers.close();
+    this.#ending.abort();
   }
 
   #line(kind: TransferKind, path: string): TransferLine {
@@ -123,7 +123,7 @@ export class Files {
       line,
       () => {
         const transfer = open();
-        const stop = this.#transfers.begin(client);
+        const stop = new Stop(client, this.#ending.signal);
         const { idleMs } = this.#options;
         return openDownload({ transfer, stop, line, sizes: this.#ahead.take(), idleMs });
       },
@@ -138,7 +138,7 @@ export class Files {
     pour: Pour,
   ): Promise<void> {
     return refusing(statuses, line, async () => {
-      using stop = this.#transfers.begin(client);
+      using stop = new Stop(client, this.#ending.signal);
       stop.signal.throwIfAborted();
       const transfer = open();
       stop.signal.addEventListener("abort", () => void transfer.close());

@@ -1,22 +1,40 @@
 import { TransferError, TransferStatus } from "../native/transfer.ts";
 
-/** Transfers under way: each is stopped when its client leaves, and all are at the end of the daemon. */
-export class Transfers {
-  readonly #ending = new AbortController();
+/**
+ * Memory for transfers under way: a few at a time get a large share, and those beside them a small one, so that many do
+ * not take all there is. None waits for another, for that may be a slow one.
+ *
+ * Invariant: `#left` more may have a large share.
+ */
+export class Shares<T extends object> {
+  #left: number;
+  readonly #large: T;
+  readonly #small: T;
 
-  /** Begins a transfer for a client, whose leaving `client` tells. */
-  begin(client: AbortSignal): Stop {
-    return new Stop(client, this.#ending.signal);
+  /** Nobody has a share; `few` may have a large one. */
+  constructor(few: number, large: T, small: T) {
+    this.#left = few;
+    this.#large = large;
+    this.#small = small;
   }
 
-  /** Stops all: downloads are cut, uploads leave nothing. */
-  close(): void {
-    this.#ending.abort();
+  /** A share for a transfer, which gives it back when it ends. */
+  take(): T & Disposable {
+    if (this.#left === 0) return { ...this.#small, [Symbol.dispose]: () => {} };
+    this.#left--;
+    let taken = true;
+    return {
+      ...this.#large,
+      [Symbol.dispose]: () => {
+        if (taken) this.#left++;
+        taken = false;
+      },
+    };
   }
 }
 
 /**
- * What stops one transfer, as {@link Transfers} says.
+ * What stops one transfer: its client's leaving, and the end of the daemon.
  *
  * Invariant: it listens to the client and to the daemon's end until it is disposed of, so that neither keeps a transfer
  * that is over.

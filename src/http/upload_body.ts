@@ -1,40 +1,21 @@
 import { bodyTooLarge } from "../contract/refusal.ts";
 import type { Sink } from "../files/files.ts";
+import { Shares } from "../files/transfers.ts";
 import { BodySource } from "./body_source.ts";
 import { beginBody, declaredLength } from "./framing.ts";
 
-/** How much is collected before it is handed on, in bytes. */
-const CHUNK_BYTES = 512 * 1024;
-/** What each of many uploads collects, in bytes. */
-const SMALL_CHUNK_BYTES = 128 * 1024;
-
 /** The buffers of one upload: one is filled while the others are written. */
-export interface Buffers extends Disposable {
+export interface Buffers {
   /** How many there are. */
   readonly count: number;
   /** Size of each, in bytes. */
   readonly bytes: number;
 }
 
-/**
- * Who collects how much: a few uploads 2 MiB each, which is fastest, and those that come while they are under way
- * 256 KiB each, so that many do not take all memory. None waits for another, for that may be a slow one.
- */
-export class BufferShare {
-  #large = 0;
-
-  /** Buffers for an upload, which gives them back when it ends. */
-  take(): Buffers {
-    if (this.#large >= LARGE_UPLOADS) {
-      return { count: 2, bytes: SMALL_CHUNK_BYTES, [Symbol.dispose]: () => {} };
-    }
-    this.#large++;
-    return { count: 4, bytes: CHUNK_BYTES, [Symbol.dispose]: () => void this.#large-- };
-  }
+/** Buffers for uploads: of 2 MiB in all for each of a few, which is fastest, and of 256 KiB for each beside them. */
+export function bufferShares(): Shares<Buffers> {
+  return new Shares(4, { count: 4, bytes: 512 * 1024 }, { count: 2, bytes: 128 * 1024 });
 }
-
-/** How many uploads at a time get large buffers. */
-const LARGE_UPLOADS = 4;
 
 /** Where a body goes. */
 export interface Pouring {
@@ -45,7 +26,7 @@ export interface Pouring {
   /** Stops the reading when it is aborted. */
   readonly stopped: AbortSignal;
   /** Where the buffers come from. */
-  readonly share: BufferShare;
+  readonly shares: Shares<Buffers>;
   /** How long nothing may come, in milliseconds. */
   readonly idleMs: number;
 }
@@ -62,11 +43,11 @@ export function refuseDeclared(request: Request, maxBytes: number): void {
  */
 export async function pourBody(
   request: Request,
-  { sink, maxBytes, stopped, share, idleMs }: Pouring,
+  { sink, maxBytes, stopped, shares, idleMs }: Pouring,
 ): Promise<void> {
   if (request.body === null) return;
   beginBody(request);
-  using buffers = share.take();
+  using buffers = shares.take();
   const declared = declaredLength(request);
   // One byte more than a small body has, so that its end is seen at once.
   const bufferBytes = Math.min(buffers.bytes, (declared ?? buffers.bytes) + 1);

@@ -1,5 +1,5 @@
 import { ok, strictEqual } from "node:assert/strict";
-import { BufferShare, pourBody } from "../../src/http/upload_body.ts";
+import { bufferShares, pourBody } from "../../src/http/upload_body.ts";
 
 const KIB = 1024;
 
@@ -43,7 +43,7 @@ async function turnsBeside(bytes: number, chunked = false): Promise<number> {
     sink,
     maxBytes: bytes,
     stopped,
-    share: new BufferShare(),
+    shares: bufferShares(),
     idleMs: 60_000,
   });
   ended = true;

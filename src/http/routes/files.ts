@@ -1,10 +1,11 @@
-import { decodeFileReadQuery, decodeFsQuery, parseMode } from "../../contract/files.ts";
+import { decodeFileReadQuery, FsQuery, parseMode } from "../../contract/files.ts";
+import { decodeQuery } from "../../contract/object.ts";
 import { PlainRefusal } from "../../contract/refusal.ts";
 import type { Download } from "../../files/download.ts";
 import type { Files, Pour } from "../../files/files.ts";
 import { empty } from "../respond.ts";
 import type { Call, Handlers } from "../router.ts";
-import { BufferShare, pourBody, refuseDeclared } from "../upload_body.ts";
+import { bufferShares, pourBody, refuseDeclared } from "../upload_body.ts";
 
 const LAST_LINE = 2n ** 64n - 1n;
 
@@ -23,13 +24,13 @@ export type FileRoutes = Pick<Handlers, "file_read" | "file_write" | "tar_read" 
 
 /** Makes the handlers of files and trees. */
 export function fileRoutes({ files, maxBodyBytes, idleMs }: FileRoutesOptions): FileRoutes {
-  const share = new BufferShare();
+  const shares = bufferShares();
 
   /** What hands a request's body over; refuses one that declares too much. */
   function pour(request: Request): Pour {
     refuseDeclared(request, maxBodyBytes);
     return (sink, stopped) =>
-      pourBody(request, { sink, maxBytes: maxBodyBytes, stopped, share, idleMs });
+      pourBody(request, { sink, maxBytes: maxBodyBytes, stopped, shares, idleMs });
   }
 
   return {
@@ -41,17 +42,17 @@ export function fileRoutes({ files, maxBodyBytes, idleMs }: FileRoutesOptions): 
       return answer("application/octet-stream", download);
     },
     async file_write({ request, query }: Call): Promise<Response> {
-      const { path, mode: octal } = decodeFsQuery(query);
+      const { path, mode: octal } = decodeQuery(FsQuery, query);
       const mode = octal === null ? undefined : parseMode(octal);
       await files.writeFile(path, mode, request.signal, pour(request));
       return empty(204);
     },
     async tar_read({ request, query }: Call): Promise<Response> {
-      const { path } = decodeFsQuery(query);
+      const { path } = decodeQuery(FsQuery, query);
       return answer("application/x-tar", await files.readTree(path, request.signal));
     },
     async tar_write({ request, query }: Call): Promise<Response> {
-      const { path } = decodeFsQuery(query);
+      const { path } = decodeQuery(FsQuery, query);
       if (!path.startsWith("/")) {
         throw new PlainRefusal(400, "query parameter path must be absolute");
       }

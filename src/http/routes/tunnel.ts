@@ -1,4 +1,5 @@
-import { decodeTunnelQuery } from "../../contract/tunnel.ts";
+import { decodeQuery } from "../../contract/object.ts";
+import { TunnelQuery } from "../../contract/tunnel.ts";
 import type { Tunnels } from "../../tunnel/tunnels.ts";
 import { demandUpgrade } from "../../tunnel/upgrade.ts";
 import type { Call, Handlers } from "../router.ts";
@@ -10,7 +11,7 @@ export type TunnelRoutes = Pick<Handlers, "tcp">;
 export function tunnelRoutes(tunnels: Tunnels): TunnelRoutes {
   return {
     async tcp({ request, query, info, visit }: Call): Promise<Response> {
-      const decoded = decodeTunnelQuery(query);
+      const decoded = decodeQuery(TunnelQuery, query);
       demandUpgrade(request);
       const client = info.remoteAddr as Deno.NetAddr;
       const { response, gone } = await tunnels.open(request, client, decoded);
