@@ -1,5 +1,5 @@
 import { type Limits, limitsBy } from "./contract/limits.ts";
-import { cut, quoted } from "./contract/quoted.ts";
+import { cut, quoted } from "./contract/refusal.ts";
 import { VERSION } from "./contract/version.ts";
 import {
   allSettings,

@@ -13,9 +13,15 @@
  */
 
 import type { StartRequest } from "../contract/exec.ts";
-import { cut, quoted } from "../contract/quoted.ts";
+import { cut, quoted } from "../contract/refusal.ts";
 import { errnoText } from "../native/errno.ts";
-import { type Spawn, SpawnError, SpawnStep } from "../native/exec.ts";
+import {
+  type EncodedTexts,
+  encodeEnvironment,
+  type Spawn,
+  SpawnError,
+  SpawnStep,
+} from "../native/exec.ts";
 import { type PasswdEntry, type PasswdLookup, primaryGid } from "./passwd.ts";
 
 /** What Linux takes at most of arguments, variables and the pointers to them, whatever its limits, in bytes. */
@@ -159,17 +165,17 @@ export function childEnvironment(
 }
 
 /**
- * The environments of commands. Most ask for nothing of their own, and one after the other gets the same.
+ * The environments of commands, encoded. Most ask for nothing of their own, and one after the other gets the same.
  *
- * Invariant: `#environment` is what {@link childEnvironment} gives for the user entry and the base that it was made of,
- * and nobody changes it.
+ * Invariant: `#environment` is the encoding of what {@link childEnvironment} gives for the user entry and the base that it
+ * was made of, and nobody changes it.
  */
 export class Environments {
   readonly #sources: EnvironmentSources;
   #uid: number | undefined;
   #user: PasswdEntry | undefined;
   #base: Variables | undefined;
-  #environment: Variables = new Map();
+  #environment: EncodedTexts = encodeEnvironment(new Map());
 
   /** Makes environments of `sources`. */
   constructor(sources: EnvironmentSources) {
@@ -177,12 +183,12 @@ export class Environments {
   }
 
   /** As {@link childEnvironment}; the same object for as long as all sources are the same and `request` is empty. */
-  of(uid: number, request: Variables): Variables {
-    if (request.size > 0) return childEnvironment(this.#sources, uid, request);
+  of(uid: number, request: Variables): EncodedTexts {
+    if (request.size > 0) return encodeEnvironment(childEnvironment(this.#sources, uid, request));
     const [user, base] = [this.#sources.passwd.entry(uid), this.#sources.base.environment];
     if (this.#uid !== uid || this.#user !== user || this.#base !== base) {
       const sources = { ...this.#sources, passwd: { entry: () => user } };
-      this.#environment = childEnvironment(sources, uid, request);
+      this.#environment = encodeEnvironment(childEnvironment(sources, uid, request));
       [this.#uid, this.#user, this.#base] = [uid, user, base];
     }
     return this.#environment;

@@ -1,6 +1,5 @@
 import type { StartRequest } from "../contract/exec.ts";
-import { cut, quoted } from "../contract/quoted.ts";
-import { Refusal } from "../contract/refusal.ts";
+import { cut, quoted, Refusal } from "../contract/refusal.ts";
 import type { ProcGroup } from "../contract/system.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";

@@ -1,8 +1,8 @@
 import type { Limits } from "../contract/limits.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
+import { ENOTDIR } from "../native/errno.ts";
 import {
-  ENOTDIR,
   type LineRange,
   Transfer,
   TransferError,

@@ -1,6 +1,7 @@
 import { limitVariable } from "../contract/limits.ts";
 import { PlainRefusal } from "../contract/refusal.ts";
-import { ENOENT, ENOTDIR, TransferError, TransferStatus } from "../native/transfer.ts";
+import { ENOENT, ENOTDIR } from "../native/errno.ts";
+import { TransferError, TransferStatus } from "../native/transfer.ts";
 import type { TransferLine } from "./transfer_line.ts";
 
 /** What sets the limits of trees. */

@@ -1,4 +1,4 @@
-import { cut } from "../contract/quoted.ts";
+import { cut } from "../contract/refusal.ts";
 import type { Log, LogFields, LogLevel } from "../log.ts";
 
 /** What is done with a path. */

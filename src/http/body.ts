@@ -1,10 +1,9 @@
 import { exceeds, type Limits } from "../contract/limits.ts";
 import { bodyTooLarge, PlainRefusal, Refusal } from "../contract/refusal.ts";
 import { within } from "../within.ts";
-import { BodyLost } from "./body_lost.ts";
 import { BodyMemory, type BodyPlace } from "./body_memory.ts";
 import { BodySource } from "./body_source.ts";
-import { beginBody, declaredLength, giveUpBody } from "./framing.ts";
+import { beginBody, BodyLost, declaredLength, giveUpBody } from "./framing.ts";
 import { HookBodies } from "./hook_bodies.ts";
 
 const KIB = 1024;

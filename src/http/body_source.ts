@@ -1,5 +1,4 @@
-import { BodyLost } from "./body_lost.ts";
-import { abandonBody, giveUpBody } from "./framing.ts";
+import { abandonBody, BodyLost, giveUpBody } from "./framing.ts";
 import { Pace } from "./pace.ts";
 
 /**

@@ -1,3 +1,16 @@
+/** A body that was not read to its end: the client vanished, broke the framing or stalled. */
+export class BodyLost extends Error {
+  /** What the answer says. */
+  readonly text: string;
+
+  /** Makes the error; what was read so far is dropped. */
+  constructor(text = "The body ended early.") {
+    super(`Cannot read the body: ${text}`);
+    this.name = "BodyLost";
+    this.text = text;
+  }
+}
+
 /** The `Content-Length`; Deno has refused a request whose header is malformed. */
 export function declaredLength(request: Request): number | undefined {
   const header = request.headers.get("content-length");

@@ -5,9 +5,8 @@ import type { RouteName, RouteRow } from "../contract/rows.ts";
 import { Mismatch } from "../contract/schema.ts";
 import { VERSION } from "../contract/version.ts";
 import type { Log } from "../log.ts";
-import { BodyLost } from "./body_lost.ts";
 import { type ConnectionLimits, NO_VISIT, type Visit } from "./connection_limits.ts";
-import { hasBody, isTooSlow, leaveBody } from "./framing.ts";
+import { BodyLost, hasBody, isTooSlow, leaveBody } from "./framing.ts";
 import { json, text } from "./respond.ts";
 import { cutTarget, Query, Roster } from "./target.ts";
 

@@ -1,5 +1,5 @@
 import type { Core } from "./core.ts";
-import { checked } from "./status.ts";
+import { checked } from "./errno.ts";
 import { EventKind } from "./wake.ts";
 
 /** Size of a connection's facts: `FACTS_BYTES` in `native/src/exports/connections.rs`. */

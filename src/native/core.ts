@@ -1,6 +1,5 @@
-import { errnoText } from "./errno.ts";
+import { checked, errnoText } from "./errno.ts";
 import { openLibrary, type Symbols } from "./library.ts";
-import { checked } from "./status.ts";
 import { EventKind, type Result, Wake } from "./wake.ts";
 
 /** What the core is opened with. */

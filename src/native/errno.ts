@@ -37,17 +37,46 @@ const ERRORS: ReadonlyMap<number, readonly [name: string, text: string]> = new M
   [122, ["EDQUOT", "disk quota exceeded"]],
 ]);
 
+/** Number of ENOENT: it is not there. */
+export const ENOENT = 2;
+/** Number of ENOTDIR: something above it is no directory. */
+export const ENOTDIR = 20;
 /** Number of E2BIG: more arguments than the kernel takes. */
 export const E2BIG = 7;
 /** Number of EPIPE: the other end is gone. */
 export const EPIPE = 32;
 /** Number of ETIMEDOUT: not in time. */
 export const ETIMEDOUT = 110;
-/** Number of ECONNREFUSED: nobody listens. */
-export const ECONNREFUSED = 111;
 
 /** An errno in words, as `ENOENT (no such file or directory)`. */
 export function errnoText(errno: number): string {
   const known = ERRORS.get(errno);
   return known === undefined ? `errno ${errno}` : `${known[0]} (${known[1]})`;
+}
+
+/** The codes of `native/src/abi` that are no errno. */
+const CODES: ReadonlyMap<number, string> = new Map([
+  [-10_000, "the native code panicked"],
+  [-10_001, "the core is not open"],
+  [-10_002, "the handle names nothing"],
+  [-10_003, "the layout does not fit"],
+]);
+
+/** A call into the native library that failed. */
+export class NativeError extends Error {
+  /** What it answered: a negated errno, or one of the library's own codes. */
+  readonly code: number;
+
+  /** Names what could not be done and says why. */
+  constructor(what: string, code: number) {
+    super(`Cannot ${what}: ${CODES.get(code) ?? errnoText(-code)}`);
+    this.name = "NativeError";
+    this.code = code;
+  }
+}
+
+/** Passes a result on unless it is an error. Throws {@link NativeError}. */
+export function checked(what: string, result: number): number {
+  if (result < 0) throw new NativeError(what, result);
+  return result;
 }

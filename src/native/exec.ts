@@ -1,6 +1,5 @@
 import type { Core } from "./core.ts";
-import { E2BIG } from "./errno.ts";
-import { checked } from "./status.ts";
+import { checked, E2BIG } from "./errno.ts";
 import { EventKind, type Result } from "./wake.ts";
 
 /** A start request for the core: everything decided, nothing of the wire. */
@@ -8,7 +7,7 @@ export interface Spawn {
   /** The argument list; the first is looked up in PATH unless it holds a slash. */
   readonly argv: readonly string[];
   /** The child's whole environment. */
-  readonly environment: ReadonlyMap<string, string>;
+  readonly environment: EncodedTexts;
   /** Working directory; null means the daemon's own. */
   readonly cwd: string | null;
   /** User id to become; null means the daemon's own. */
@@ -27,11 +26,20 @@ const FLAGS = { stdin: 1, reap: 2, uid: 4, gid: 8, cwd: 16, timeout: 32 } as con
 /** An order begins with its flags, uid, gid, timeout (f64) and the numbers of arguments and of variables. */
 const HEAD_BYTES = 28;
 
-/** The encoding of an environment is kept up to this size, in bytes: the base environment's, a few variables. */
-const KEPT_BYTES = 64 << 10;
+/** Texts as a start has them. */
+export interface EncodedTexts {
+  /** How many there are. */
+  readonly count: number;
+  /** Each its length in bytes (u32), and its UTF-8. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
 
-/** Writes texts as a start has them: each its length in bytes (u32), and its UTF-8. */
-function encodeTexts(texts: readonly string[]): Uint8Array<ArrayBuffer> {
+/** Encodes an environment for {@link Spawn}. */
+export function encodeEnvironment(environment: ReadonlyMap<string, string>): EncodedTexts {
+  return encodeTexts([...environment].map(([name, value]) => `${name}=${value}`));
+}
+
+function encodeTexts(texts: readonly string[]): EncodedTexts {
   // A UTF-16 unit makes at most three bytes of UTF-8.
   const most = texts.reduce((sum, text) => sum + 4 + 3 * text.length, 0);
   const encoded = new Uint8Array(most);
@@ -43,40 +51,16 @@ function encodeTexts(texts: readonly string[]): Uint8Array<ArrayBuffer> {
     view.setUint32(at, written, true);
     at += 4 + written;
   }
-  return encoded.subarray(0, at);
+  return { count: texts.length, bytes: encoded.subarray(0, at) };
 }
 
-/**
- * Encodes starts. Commands that get the same environment, the very same object, mostly follow each other: its encoding
- * is kept for the next one.
- *
- * Invariant: `#encoded` is the encoding of `#environment`, which nobody changes once a start was given it; a large one
- * is not kept, for a guest has little memory.
- */
-export class SpawnEncoder {
-  #environment: ReadonlyMap<string, string> | undefined;
-  #encoded: Uint8Array<ArrayBuffer> = new Uint8Array();
-
-  /** The start as `native/src/process/exec.rs` reads it. */
-  encode(spawn: Spawn): Uint8Array<ArrayBuffer> {
-    const { environment } = spawn;
-    if (environment === this.#environment) return encodeSpawn(spawn, this.#encoded);
-    const encoded = encodeTexts([...environment].map(([name, value]) => `${name}=${value}`));
-    if (encoded.length <= KEPT_BYTES) {
-      this.#encoded = encoded.slice();
-      this.#environment = environment;
-    }
-    return encodeSpawn(spawn, encoded);
-  }
-}
-
-function encodeSpawn(
-  spawn: Spawn,
-  variables: Uint8Array<ArrayBuffer>,
-): Uint8Array<ArrayBuffer> {
+/** The start as `native/src/process/exec.rs` reads it. */
+function encodeSpawn(spawn: Spawn): Uint8Array<ArrayBuffer> {
+  const { environment } = spawn;
   const argv = encodeTexts(spawn.argv);
   const cwd = encodeTexts(spawn.cwd === null ? [] : [spawn.cwd]);
-  const blob = new Uint8Array(HEAD_BYTES + argv.length + variables.length + cwd.length);
+  const parts = [argv, environment, cwd].map(({ bytes }) => bytes);
+  const blob = new Uint8Array(parts.reduce((sum, { length }) => sum + length, HEAD_BYTES));
   const view = new DataView(blob.buffer);
   const flags = (spawn.stdin ? FLAGS.stdin : 0) | (spawn.reap ? FLAGS.reap : 0) |
     (spawn.uid === null ? 0 : FLAGS.uid) | (spawn.gid === null ? 0 : FLAGS.gid) |
@@ -85,11 +69,13 @@ function encodeSpawn(
   view.setUint32(4, spawn.uid ?? 0, true);
   view.setUint32(8, spawn.gid ?? 0, true);
   view.setFloat64(12, spawn.timeoutSecs ?? 0, true);
-  view.setUint32(20, spawn.argv.length, true);
-  view.setUint32(24, spawn.environment.size, true);
-  blob.set(argv, HEAD_BYTES);
-  blob.set(variables, HEAD_BYTES + argv.length);
-  blob.set(cwd, HEAD_BYTES + argv.length + variables.length);
+  view.setUint32(20, argv.count, true);
+  view.setUint32(24, environment.count, true);
+  let at = HEAD_BYTES;
+  for (const part of parts) {
+    blob.set(part, at);
+    at += part.length;
+  }
   return blob;
 }
 
@@ -182,8 +168,6 @@ export class SpawnError extends Error {
 
 /** One started command, as the core holds it. */
 export class NativeExec {
-  /** Encodes what is to be started. */
-  static readonly #starts = new SpawnEncoder();
   /** Where facts are written, for the moment of one call. */
   static readonly #facts = new Uint8Array(FACTS_BYTES);
   readonly #core: Core;
@@ -208,7 +192,7 @@ export class NativeExec {
 
   /** Starts a command. Throws {@link SpawnError}. */
   static async start(core: Core, spawn: Spawn): Promise<NativeExec> {
-    const blob = NativeExec.#starts.encode(spawn);
+    const blob = encodeSpawn(spawn);
     const started: NativeExec[] = [];
     const { status, value } = await core.operation((token) => {
       const id = core.symbols.guestd_exec_start(blob, blob.length, token);

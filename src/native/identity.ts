@@ -1,6 +1,6 @@
 import type { Identity } from "../contract/hooks.ts";
 import type { Core } from "./core.ts";
-import { checked } from "./status.ts";
+import { checked } from "./errno.ts";
 
 /** Installs the keys of the handshake, for tunnels opened from now on. Throws `NativeError`. */
 export function installIdentity(core: Core, { seed, hostPublicKey }: Identity): void {

@@ -1,5 +1,5 @@
 import type { Core } from "./core.ts";
-import { checked } from "./status.ts";
+import { checked } from "./errno.ts";
 
 /** What a message holds more than its plaintext, in bytes. */
 const TAG_BYTES = 16;

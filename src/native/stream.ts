@@ -1,6 +1,6 @@
 import type { Core } from "./core.ts";
 import type { NativeExec } from "./exec.ts";
-import { checked } from "./status.ts";
+import { checked } from "./errno.ts";
 import { EventKind } from "./wake.ts";
 
 /** A record of the stream; `bytes` is valid until any reader's next call of `next`. */

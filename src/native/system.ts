@@ -1,5 +1,5 @@
 import type { Core } from "./core.ts";
-import { checked } from "./status.ts";
+import { checked } from "./errno.ts";
 
 /** Room for so many pairs of an exec's handle and a pid at first. */
 const FIRST_PAIRS = 512;

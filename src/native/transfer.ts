@@ -1,6 +1,5 @@
 import type { Core } from "./core.ts";
-import { errnoText } from "./errno.ts";
-import { checked } from "./status.ts";
+import { checked, errnoText } from "./errno.ts";
 
 /** What a transfer fails with besides an errno: `native/src/file/failure.rs`. */
 export const TransferStatus = {
@@ -12,11 +11,6 @@ export const TransferStatus = {
   refused: 10_006,
   cancelled: 10_007,
 } as const;
-
-/** Number of ENOENT: it is not there. */
-export const ENOENT = 2;
-/** Number of ENOTDIR: something above it is no directory. */
-export const ENOTDIR = 20;
 
 /** Longest sentence about a failure: room for two paths, in bytes. */
 const SENTENCE_BYTES = 16 * 1024;

@@ -6,6 +6,7 @@ import {
   inherited,
 } from "../../src/exec/launch.ts";
 import type { PasswdEntry } from "../../src/exec/passwd.ts";
+import { encodeEnvironment } from "../../src/native/exec.ts";
 
 const APP: PasswdEntry = {
   name: "app",
@@ -54,6 +55,7 @@ Deno.test("an environment is kept until user, base or request is another", () =>
   ];
   for (const change of changes) {
     const [uid, request] = change();
-    deepStrictEqual(environments.of(uid, request), childEnvironment(sources, uid, request));
+    const wanted = encodeEnvironment(childEnvironment(sources, uid, request));
+    deepStrictEqual(environments.of(uid, request), wanted);
   }
 });

@@ -12,8 +12,7 @@ import {
 import { parseJson, TooMany } from "../../contract/json.ts";
 import type { Limits } from "../../contract/limits.ts";
 import { BODY, type ObjectSchema, unknownFields } from "../../contract/object.ts";
-import { cut } from "../../contract/quoted.ts";
-import { Refusal } from "../../contract/refusal.ts";
+import { cut, Refusal } from "../../contract/refusal.ts";
 import type { Exec } from "../../exec/exec.ts";
 import { type StartNote, startNote } from "../../exec/launch.ts";
 import { outcomePieces } from "../../exec/outcome.ts";
