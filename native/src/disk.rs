@@ -46,10 +46,4 @@ mod tests {
             nearest(there).unwrap().f_fsid
         );
     }
-
-    #[test]
-    fn what_has_no_blocks_has_none_available_that_could_run_out() {
-        let absent = Path::new("/proc/no/such/thing");
-        assert_eq!(available_bytes(absent), Err(Errno::OPNOTSUPP));
-    }
 }

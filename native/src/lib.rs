@@ -15,7 +15,7 @@
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `noise`    who may have a tunnel, and the messages of those who proved it
 //! - `connections`  a look at this process's own TCP connections
-//! - `disk`, `thread_pool`, `clock`  free space, threads for what may block, time
+//! - `disk`, `temp`, `thread_pool`, `clock`  free space, files without a name, threads for what may block, time
 //! - `service`  the kernel that is needed, and the service manager that waits for the daemon
 //! - `sync`     locks and threads as all parts have them
 
@@ -34,6 +34,7 @@ mod self_protection;
 mod service;
 mod sync;
 pub mod tar;
+pub mod temp;
 mod thread_pool;
 pub mod transfer;
 pub mod wake;

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use guestd::file::failure::OVER_LIMIT;
-use guestd::file::reader::Source;
+use guestd::file::read::Source;
 use guestd::tar::Limits;
 use guestd::tar::pack::Packer;
 use trees::{LIMITS, Yard, packed};

@@ -1,16 +1,14 @@
 //! Files on their way in and out: whole, confined to their target, never half.
 //!
-//! - `read`, `window`, `reader`  a file's bytes, a window of its lines, and what they have in common
-//! - `target`, `temp`, `parents`, `reserve`  where an upload goes and what it leaves alone
+//! - `read`, `window`  a file's bytes, a window of its lines
+//! - `target`, `parents`, `reserve`  where an upload goes and what it leaves alone
 //! - `failure`  what went wrong, for the code and for people
 
 pub mod failure;
 pub mod parents;
 pub mod read;
-pub mod reader;
 pub mod reserve;
 pub mod target;
-pub mod temp;
 #[cfg(test)]
 pub mod testing;
 pub mod window;

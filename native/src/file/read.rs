@@ -1,4 +1,4 @@
-//! A regular file, whole.
+//! What a download is read from, and a regular file as that.
 
 use std::fs::File;
 use std::path::Path;
@@ -7,7 +7,12 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open, stat};
 use rustix::io::Errno;
 
 use super::failure::{Failure, IS_DIRECTORY, NOT_REGULAR, shown};
-use super::reader::Source;
+
+/// Something that is read from front to end.
+pub trait Source: Send {
+    /// Writes as many bytes as fit and are there; fewer than fit only at the end.
+    fn fill(&mut self, out: &mut [u8]) -> Result<usize, Failure>;
+}
 
 /// A regular file's bytes, as far as they go when they are read.
 pub struct RegularFile {
@@ -64,36 +69,4 @@ pub fn read_full(file: &File, out: &mut [u8]) -> Result<usize, Errno> {
         }
     }
     Ok(filled)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::file::testing::TempDir;
-    use rustix::fs::CWD;
-
-    #[test]
-    fn only_regular_files_are_opened() {
-        let dir = TempDir::make();
-        let fifo = dir.path().join("fifo");
-        rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::RUSR, 0).unwrap();
-        let status = |path: &Path| RegularFile::open(path).err().unwrap().status;
-        assert_eq!(status(&fifo), NOT_REGULAR);
-        assert_eq!(status(Path::new("/dev/null")), NOT_REGULAR);
-        assert_eq!(status(dir.path()), IS_DIRECTORY);
-        assert_eq!(status(&dir.path().join("absent")), libc::ENOENT);
-        assert_eq!(status(Path::new("/dev/null/x")), libc::ENOTDIR);
-        std::os::unix::fs::symlink("loop", dir.path().join("loop")).unwrap();
-        assert_eq!(status(&dir.path().join("loop")), libc::ELOOP);
-    }
-
-    #[test]
-    fn a_file_of_unknown_size_is_read_to_its_end() {
-        let (mut source, size) = RegularFile::open(Path::new("/proc/self/status")).unwrap();
-        let mut out = vec![0; 1 << 16];
-        let count = source.fill(&mut out).unwrap();
-        assert_eq!(size, 0);
-        assert!(out[..count].starts_with(b"Name:") && out[..count].ends_with(b"\n"));
-        assert_eq!(source.fill(&mut out), Ok(0));
-    }
 }

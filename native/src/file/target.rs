@@ -15,8 +15,8 @@ use super::failure::Failure;
 use super::parents::Parents;
 use super::read::{demand_regular, read_full};
 use super::reserve::Reserve;
-use super::temp::Temp;
 use crate::abi::errno_of;
+use crate::temp::Temp;
 
 /// As many symlinks as the kernel follows.
 const MAX_LINKS: usize = 40;

@@ -6,8 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use memchr::{memchr_iter, memrchr};
 
 use super::failure::{CANCELLED, Failure};
-use super::read::RegularFile;
-use super::reader::Source;
+use super::read::{RegularFile, Source};
 
 /// How much is looked at between two looks at whether anybody still wants it, in bytes.
 const BLOCK: usize = 256 << 10;
@@ -135,16 +134,6 @@ mod tests {
             }
             found.extend_from_slice(&out[..count]);
         }
-    }
-
-    #[test]
-    fn a_line_owns_its_end_and_the_last_may_have_none() {
-        assert_eq!(window(b"a\nb\nc", 2, 3, 10), b"b\nc");
-        assert_eq!(window(b"a\nb\nc", 1, 2, 10), b"a\nb\n");
-        assert_eq!(window(b"a\n\nc\n", 2, 2, 10), b"\n");
-        assert_eq!(window(b"a\nb\n", 3, u64::MAX, 10), b"");
-        assert_eq!(window(b"", 1, u64::MAX, 10), b"");
-        assert_eq!(window(b"a\nb\n", u64::MAX, u64::MAX, 10), b"");
     }
 
     #[test]

@@ -1,16 +1,16 @@
 //! Where captured output is kept: how much of it is in memory, and the file for the rest.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, ftruncate, open, unlink};
+use rustix::fs::{FallocateFlags, fallocate, ftruncate};
 use rustix::io::Errno;
 
 use crate::sync::lock;
+use crate::temp::Temp;
 
 /// Extents begin at multiples of this, so that the blocks of a freed one can be given back.
 const BLOCK: u64 = 4096;
@@ -94,7 +94,7 @@ impl Store {
         let file = match opened {
             Some(file) => file,
             None => {
-                let file = Arc::new(File::from(unnamed_file(&self.directory)?));
+                let file = Arc::new(Temp::unlinked(&[&self.directory])?);
                 Arc::clone(lock(&self.file).insert(file))
             }
         };
@@ -224,30 +224,6 @@ impl Drop for SpoolExtent {
         let freed = (self.at, self.length as u64);
         lock(&self.store.orders).freed.push(freed);
         self.store.called.notify_one();
-    }
-}
-
-/// A file that has no name, or loses it at once.
-fn unnamed_file(directory: &Path) -> Result<OwnedFd, Errno> {
-    let flags = OFlags::RDWR | OFlags::CLOEXEC;
-    let mode = Mode::RUSR | Mode::WUSR;
-    match open(directory, flags | OFlags::TMPFILE, mode) {
-        Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::INVAL) => {}
-        other => return other,
-    }
-    let own = rustix::process::getpid().as_raw_nonzero();
-    let mut number = 0u64;
-    loop {
-        let path = directory.join(format!(".guestd-spool-{own}-{number}"));
-        match open(&path, flags | OFlags::CREATE | OFlags::EXCL, mode) {
-            Ok(file) => {
-                unlink(&path)?;
-                return Ok(file);
-            }
-            // What a daemon with this number left behind when it was killed just then.
-            Err(Errno::EXIST) if number < 100 => number += 1,
-            Err(errno) => return Err(errno),
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::walk::TreeWalk;
 use super::{BLOCK, Limits, identity, padded};
 use crate::abi::errno_of;
 use crate::file::failure::{Failure, OVER_LIMIT, shown};
-use crate::file::reader::Source;
+use crate::file::read::Source;
 
 /// Names of files that have several, by device and inode, while some of them are still to come. Only
 /// those that were packed.

@@ -18,7 +18,7 @@ use super::parser::ArchiveMember;
 use crate::abi::errno_of;
 use crate::file::failure::Failure;
 use crate::file::reserve::Reserve;
-use crate::file::temp::{Temp, put, put_file};
+use crate::temp::{Temp, put, put_file};
 
 /// A content above this size is counted against the reserve while it is copied, too.
 const LARGE: u64 = 8 << 20;

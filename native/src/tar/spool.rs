@@ -10,7 +10,7 @@ use super::BLOCK;
 use super::parser::{ArchiveMember, MemberKind, Parsed, Parser};
 use crate::abi::errno_of;
 use crate::file::reserve::taken;
-use crate::file::temp::Temp;
+use crate::temp::Temp;
 
 /// Contents from this size on get a file of their own: extracted, it is given its name instead of
 /// being copied.

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use super::{Order, Orders, Transfers};
-use crate::file::read::RegularFile;
-use crate::file::reader::Source;
+use crate::file::read::{RegularFile, Source};
 use crate::file::window::LineWindow;
 use crate::tar::Limits;
 use crate::tar::pack::Packer;

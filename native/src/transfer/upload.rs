@@ -13,10 +13,10 @@ use crate::file::failure::Failure;
 use crate::file::parents::nearest_dir;
 use crate::file::reserve::Reserve;
 use crate::file::target::{Target, resolve};
-use crate::file::temp::Temp;
 use crate::tar::Limits;
 use crate::tar::extract::unpack;
 use crate::tar::spool::Spool;
+use crate::temp::Temp;
 
 /// Where the bytes go and what becomes of them. Dropped, it leaves nothing.
 enum Goal {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use guestd::file::reader::Source;
+use guestd::file::read::Source;
 use guestd::tar::Limits;
 use guestd::tar::pack::Packer;
 
