@@ -85,11 +85,6 @@ export class Exec {
     this.#waiting = undefined;
   }
 
-  /** Ends its group; whether it had a live member. Who asks meanwhile shares the core's escalation. */
-  kill(): Promise<boolean> {
-    return this.native.kill();
-  }
-
   /**
    * Writes to its stdin and returns the number of bytes. Throws, in this order, `stdin_not_requested`,
    * `stdin_write_too_large` and `stdin_closed`; then what the write came to.

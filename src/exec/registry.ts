@@ -147,9 +147,9 @@ export class Registry implements Disposable {
     return [...this.#entries.values()].flatMap((entry) => entry instanceof Promise ? [] : [entry]);
   }
 
-  /** Ends the group of an exec; whether it had a live member. */
+  /** Ends the group of an exec; whether it had a live member. Who asks meanwhile shares the core's escalation. */
   async kill(exec: Exec): Promise<boolean> {
-    const killed = await exec.kill();
+    const killed = await exec.native.kill();
     this.#log.info("kill", { exec_id: cut(exec.id), killed });
     return killed;
   }

@@ -1,6 +1,6 @@
 import { checked, errnoText } from "./errno.ts";
 import { openLibrary, type Symbols } from "./library.ts";
-import { EventKind, type Result, Wake } from "./wake.ts";
+import { EventKind, Wake } from "./wake.ts";
 
 /** What the core is opened with. */
 export interface CoreSettings {
@@ -66,11 +66,6 @@ export class Core {
     return core;
   }
 
-  /** Waits for an operation that `start` begins under the token it is given. */
-  operation(start: (token: number) => number): Promise<Result> {
-    return this.wake.operation(start);
-  }
-
   /** Reaps orphans that ended. They are children of the main thread, and so is this call. */
   reapOrphans(): void {
     this.symbols.guestd_reap_orphans();
@@ -113,7 +108,7 @@ export class Core {
    * before that: the shorter time counts.
    */
   async endAll(graceMs: number): Promise<void> {
-    await this.operation((token) => this.symbols.guestd_end_all(graceMs, token));
+    await this.wake.operation((token) => this.symbols.guestd_end_all(graceMs, token));
   }
 
   /** Gives memory back that is not needed just now; takes a few milliseconds. */

@@ -194,7 +194,7 @@ export class NativeExec {
   static async start(core: Core, spawn: Spawn): Promise<NativeExec> {
     const blob = encodeSpawn(spawn);
     const started: NativeExec[] = [];
-    const { status, value } = await core.operation((token) => {
+    const { status, value } = await core.wake.operation((token) => {
       const id = core.symbols.guestd_exec_start(blob, blob.length, token);
       if (id > 0) started.push(new NativeExec(core, id));
       return id;
@@ -247,7 +247,7 @@ export class NativeExec {
 
   /** Ends its group; whether it had a live member. Answers once none is left or SIGKILL was sent. */
   async kill(): Promise<boolean> {
-    const { value } = await this.#core.operation((token) =>
+    const { value } = await this.#core.wake.operation((token) =>
       this.#core.symbols.guestd_exec_kill(this.id, token)
     );
     return value === 1;
@@ -255,7 +255,7 @@ export class NativeExec {
 
   /** Writes to its stdin, then closes it if `eof`: the bytes written, and 0 or an errno. `data` is gone then. */
   writeStdin(data: Uint8Array<ArrayBuffer>, eof: boolean): Promise<Result> {
-    return this.#core.operation((token) => {
+    return this.#core.wake.operation((token) => {
       const { guestd_exec_stdin: write } = this.#core.symbols;
       const started = write(this.id, data, data.length, eof ? 1 : 0, token);
       // The core has a copy, and the write may wait for seconds.

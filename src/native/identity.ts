@@ -37,7 +37,7 @@ export async function repairIdentity(
 ): Promise<RepairStep[]> {
   const path = new TextEncoder().encode(root);
   const { guestd_identity_repair: repair } = core.symbols;
-  const { status, value } = await core.operation((token) =>
+  const { status, value } = await core.wake.operation((token) =>
     repair(path, path.length, secret, secret.length, token)
   );
   checked("repair the identity", -Math.abs(status));

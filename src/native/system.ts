@@ -9,7 +9,7 @@ export async function liveMembers(core: Core): Promise<Map<number, number[]>> {
   let list = new Uint32Array(2 * FIRST_PAIRS);
   for (;;) {
     const lent = new Uint8Array(list.buffer);
-    const { status, value } = await core.operation((token) =>
+    const { status, value } = await core.wake.operation((token) =>
       core.symbols.guestd_members(lent, lent.length, token)
     );
     checked("read the process table", -Math.abs(status));
@@ -36,7 +36,7 @@ function byExec(pairs: Uint32Array): Map<number, number[]> {
  */
 export async function diskAvailable(core: Core, path: string): Promise<number> {
   const name = new TextEncoder().encode(path);
-  const { status, value } = await core.operation((token) =>
+  const { status, value } = await core.wake.operation((token) =>
     core.symbols.guestd_disk_available(name, name.length, token)
   );
   checked(`measure the free space of ${path}`, -Math.abs(status));

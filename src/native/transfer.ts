@@ -145,7 +145,7 @@ export class Transfer {
 
   async #close(): Promise<void> {
     const { guestd_transfer_close: close } = this.#core.symbols;
-    await this.#core.operation((token) => close(this.#handle, token));
+    await this.#core.wake.operation((token) => close(this.#handle, token));
   }
 
   /** Lends bytes to the native side until they have been filled or taken. */
@@ -158,7 +158,7 @@ export class Transfer {
 
   async #operation(start: (token: number) => number): Promise<number> {
     let used = 0;
-    const { status, value } = await this.#core.operation((token) => {
+    const { status, value } = await this.#core.wake.operation((token) => {
       used = token;
       return start(token);
     });

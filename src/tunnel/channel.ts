@@ -20,29 +20,14 @@ export const PLAIN: Channel = {
   [Symbol.dispose](): void {},
 };
 
-/** Messages of a client that has proven itself. */
-export class SealedChannel implements Channel {
-  readonly ends: boolean;
-  readonly #session: NoiseSession;
-
-  /** Messages behind a handshake. */
-  constructor(session: NoiseSession) {
-    this.#session = session;
-    this.ends = session.ends;
-  }
-
-  open(message: ArrayBuffer | string): Uint8Array<ArrayBuffer> {
-    return this.#session.open(binary(message));
-  }
-
-  seal(bytes: Uint8Array<ArrayBuffer>, send: (message: Uint8Array<ArrayBuffer>) => void): void {
-    this.#session.seal(bytes, send);
-  }
-
-  /** Forgets the keys. */
-  [Symbol.dispose](): void {
-    this.#session[Symbol.dispose]();
-  }
+/** Messages of a client that has proven itself; its keys are forgotten with it. */
+function sealed(session: NoiseSession): Channel {
+  return {
+    ends: session.ends,
+    open: (message) => session.open(binary(message)),
+    seal: (bytes, send) => session.seal(bytes, send),
+    [Symbol.dispose]: () => session[Symbol.dispose](),
+  };
 }
 
 /**
@@ -77,7 +62,7 @@ export class Proof implements Disposable {
     } else if (!this.#session.confirms(bytes)) {
       throw new NoiseRefused();
     }
-    const channel = new SealedChannel(this.#session);
+    const channel = sealed(this.#session);
     this.#session = undefined;
     return channel;
   }
