@@ -87,13 +87,9 @@ export async function openDownload(parts: DownloadParts): Promise<Download> {
  * was given last.
  */
 class Source implements UnderlyingDefaultSource<Uint8Array> {
-  readonly #transfer: Transfer;
-  readonly #stop: Stop;
-  readonly #ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
+  readonly #parts: DownloadParts;
   readonly #length: number | undefined;
-  readonly #line: TransferLine;
-  readonly #sizes: Sizes & Disposable;
-  readonly #idleMs: number;
+  readonly #ahead: Promise<Uint8Array<ArrayBuffer>>[] = [];
   #idle: ReturnType<typeof setTimeout> | undefined;
   #pulled = false;
   #left: number;
@@ -101,22 +97,18 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
   #first: Uint8Array<ArrayBuffer> | undefined;
 
   constructor(
-    { transfer, stop, line, sizes, idleMs }: DownloadParts,
+    parts: DownloadParts,
     first: Uint8Array<ArrayBuffer>,
     length: number | undefined,
   ) {
-    this.#transfer = transfer;
-    this.#stop = stop;
+    this.#parts = parts;
     this.#first = first;
     this.#length = length;
     this.#left = length ?? Infinity;
-    this.#line = line;
-    this.#sizes = sizes;
-    this.#idleMs = idleMs;
   }
 
   start(controller: ReadableStreamDefaultController<Uint8Array>): void {
-    const { signal } = this.#stop;
+    const { signal } = this.#parts.stop;
     signal.addEventListener("abort", () => {
       this.#end();
       controller.error(signal.reason);
@@ -131,25 +123,25 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
     this.#pulled = true;
     try {
       const [chunk, room] = await this.#next();
-      if (this.#stop.signal.aborted) return;
+      if (this.#parts.stop.signal.aborted) return;
       const piece = chunk.length > this.#left ? chunk.subarray(0, this.#left) : chunk;
       this.#left -= piece.length;
-      this.#line.bytes += piece.length;
+      this.#parts.line.bytes += piece.length;
       this.#given = piece.buffer;
       if (piece.length > 0) controller.enqueue(piece);
       if (chunk.length === room && this.#left > 0) return this.#readAhead();
       if (this.#length !== undefined && this.#left > 0) {
         const reason = "Cannot send the rest: the file became shorter";
-        this.#line.tell("info", "a download was cut", { reason });
+        this.#parts.line.tell("info", "a download was cut", { reason });
         throw new Error(reason);
       }
-      this.#line.tell("info", "transfer done");
+      this.#parts.line.tell("info", "transfer done");
       this.cancel();
       controller.close();
     } catch (error) {
-      if (this.#stop.signal.aborted) return;
+      if (this.#parts.stop.signal.aborted) return;
       if (error instanceof TransferError && error.status !== TransferStatus.cancelled) {
-        this.#line.tell("warn", "a download failed", { reason: error.message });
+        this.#parts.line.tell("warn", "a download failed", { reason: error.message });
       }
       this.cancel();
       controller.error(error);
@@ -157,26 +149,28 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
   }
 
   cancel(): void {
-    this.#line.tell("info", "a transfer was stopped");
+    this.#parts.line.tell("info", "a transfer was stopped");
     this.#end();
   }
 
   #end(): void {
     clearTimeout(this.#idle);
-    this.#stop[Symbol.dispose]();
-    this.#sizes[Symbol.dispose]();
-    this.#transfer.close();
+    this.#parts.stop[Symbol.dispose]();
+    this.#parts.sizes[Symbol.dispose]();
+    this.#parts.transfer.close();
   }
 
   /** Ends the download of a client that takes nothing: it holds a thread, a descriptor and memory. */
   #watch(controller: ReadableStreamDefaultController<Uint8Array>): void {
     this.#idle = setTimeout(() => {
       if (this.#pulled) return this.#watch(controller);
-      const reason = `Cannot send the rest: the client took nothing for ${this.#idleMs / 1000} s`;
-      this.#line.tell("info", "a download was cut", { reason });
+      const reason = `Cannot send the rest: the client took nothing for ${
+        this.#parts.idleMs / 1000
+      } s`;
+      this.#parts.line.tell("info", "a download was cut", { reason });
       this.#end();
       controller.error(new Error(reason));
-    }, this.#idleMs);
+    }, this.#parts.idleMs);
     this.#pulled = false;
     // A daemon that ends does not wait for it.
     Deno.unrefTimer(this.#idle);
@@ -188,11 +182,11 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
     this.#first = undefined;
     if (first !== undefined) return [first, first.length];
     const chunk = await (this.#ahead.shift() ?? this.#read());
-    return [chunk, this.#sizes.chunk];
+    return [chunk, this.#parts.sizes.chunk];
   }
 
   #readAhead(): void {
-    const { ahead, chunk } = this.#sizes;
+    const { ahead, chunk } = this.#parts.sizes;
     const wanted = Math.min(ahead, Math.ceil(this.#left / chunk));
     while (this.#ahead.length < wanted) {
       const next = this.#read();
@@ -203,7 +197,7 @@ class Source implements UnderlyingDefaultSource<Uint8Array> {
   }
 
   async #read(): Promise<Uint8Array<ArrayBuffer>> {
-    const chunk = new Uint8Array(this.#sizes.chunk);
-    return chunk.subarray(0, await this.#transfer.read(chunk));
+    const chunk = new Uint8Array(this.#parts.sizes.chunk);
+    return chunk.subarray(0, await this.#parts.transfer.read(chunk));
   }
 }

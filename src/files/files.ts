@@ -142,14 +142,22 @@ export class Files {
       stop.signal.throwIfAborted();
       const transfer = open();
       stop.signal.addEventListener("abort", () => void transfer.close());
-      const counted = new CountedSink(transfer, line);
+      let isGzip = false;
+      const counted: Sink = {
+        write(bytes): Promise<Uint8Array<ArrayBuffer>> {
+          if (line.bytes === 0) isGzip = GZIP.every((byte, at) => bytes[at] === byte);
+          line.bytes += bytes.length;
+          return transfer.write(bytes);
+        },
+      };
       try {
         await stop.race(transfer.begun.then(() => pour(counted, stop.signal)));
         stop.outliveClient();
         await transfer.finish(this.#treeLimits);
         line.tell("info", "transfer done");
       } catch (error) {
-        throw counted.explained(error);
+        // A tar that is fine may begin so, too.
+        throw isGzip ? explained(error) : error;
       } finally {
         const closed = transfer.close();
         // Nobody waits for a disk that hangs.
@@ -159,29 +167,9 @@ export class Files {
   }
 }
 
-/** A sink that counts its bytes, and looks at the first of them. */
-class CountedSink implements Sink {
-  readonly #sink: Sink;
-  readonly #line: TransferLine;
-  #isGzip = false;
-
-  constructor(sink: Sink, line: TransferLine) {
-    this.#sink = sink;
-    this.#line = line;
-  }
-
-  write(bytes: Uint8Array<ArrayBuffer>): Promise<Uint8Array<ArrayBuffer>> {
-    if (this.#line.bytes === 0) this.#isGzip = GZIP.every((byte, at) => bytes[at] === byte);
-    this.#line.bytes += bytes.length;
-    return this.#sink.write(bytes);
-  }
-
-  /** Says of a refused archive that it is gzip if it begins so. A tar that is fine may begin so, too. */
-  explained(error: unknown): unknown {
-    const { refused } = TransferStatus;
-    if (!this.#isGzip || !(error instanceof TransferError) || error.status !== refused) {
-      return error;
-    }
-    return new TransferError(refused, "Cannot read the archive: it is gzip, send it uncompressed");
-  }
+/** Says of a refused archive that it is gzip. */
+function explained(error: unknown): unknown {
+  const { refused } = TransferStatus;
+  if (!(error instanceof TransferError) || error.status !== refused) return error;
+  return new TransferError(refused, "Cannot read the archive: it is gzip, send it uncompressed");
 }

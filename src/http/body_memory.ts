@@ -38,8 +38,32 @@ export class BodyMemory {
     return await promise;
   }
 
-  /** For {@link BodyPlace}: its body, of so many bytes, is complete, and may be used when this ends. */
-  async complete(bytes: number): Promise<void> {
+  #letIn(): void {
+    for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {
+      if (first.mostBytes > this.#free) return;
+      this.#waiting.shift();
+      this.#free -= first.mostBytes;
+      first.enter(this.#place(first.mostBytes));
+    }
+  }
+
+  #place(mostBytes: number): BodyPlace {
+    let reserved = mostBytes;
+    const reserve = (bytes: number): void => {
+      this.#free += reserved - bytes;
+      reserved = bytes;
+      this.#letIn();
+    };
+    return {
+      complete: async (bytes): Promise<void> => {
+        reserve(bytes);
+        await this.#complete(bytes);
+      },
+      [Symbol.dispose]: () => reserve(0),
+    };
+  }
+
+  async #complete(bytes: number): Promise<void> {
     const used = this.#used;
     this.#used += bytes;
     if (used < this.#collectBytes) return;
@@ -47,21 +71,6 @@ export class BodyMemory {
     // Not before those who used the last ones have returned; and who wants little gets its turn in between.
     await new Promise((resolve) => setTimeout(resolve, 0));
     this.#collect();
-  }
-
-  /** For {@link BodyPlace}: so much of what it reserved is free again. */
-  free(bytes: number): void {
-    this.#free += bytes;
-    this.#letIn();
-  }
-
-  #letIn(): void {
-    for (let [first] = this.#waiting; first !== undefined; [first] = this.#waiting) {
-      if (first.mostBytes > this.#free) return;
-      this.#waiting.shift();
-      this.#free -= first.mostBytes;
-      first.enter(new BodyPlace(first.mostBytes, this));
-    }
   }
 }
 
@@ -71,31 +80,8 @@ interface Waiting {
   readonly enter: (place: BodyPlace) => void;
 }
 
-/** The place of one body in the memory, which alone makes them. */
-export class BodyPlace implements Disposable {
-  readonly #memory: BodyMemory;
-  #reserved: number;
-
-  /** A place that has reserved so many bytes. */
-  constructor(reserved: number, memory: BodyMemory) {
-    this.#reserved = reserved;
-    this.#memory = memory;
-  }
-
+/** The place of one body in the memory; disposed of, it reserves nothing. */
+export interface BodyPlace extends Disposable {
   /** The body is complete with so many bytes, and no more is reserved; it may be used when this ends. */
-  async complete(bytes: number): Promise<void> {
-    this.#reserve(bytes);
-    await this.#memory.complete(bytes);
-  }
-
-  /** Nothing is reserved for it any more. */
-  [Symbol.dispose](): void {
-    this.#reserve(0);
-  }
-
-  #reserve(bytes: number): void {
-    const freed = this.#reserved - bytes;
-    this.#reserved = bytes;
-    this.#memory.free(freed);
-  }
+  readonly complete: (bytes: number) => Promise<void>;
 }
