@@ -27,7 +27,7 @@ make_covered_launcher() {
   mkdir -p "$(dirname "$covered_launcher")"
   sed -e "s|dist/guestd\.js|src/main.ts|" -e "2i : \"\${GUESTD_LIBRARY:=$covered_library}\"" \
     -e "2i export GUESTD_LIBRARY LLVM_PROFILE_FILE='$covered/rust/daemon-%8m.profraw' DENO_COVERAGE_DIR='$covered/daemon'" \
-    -e "s|/\.\.\" && pwd|/../..\" \&\& pwd|" scripts/guestd >"$covered_launcher"
+    -e "s|%/\*/\*}|%/*/*/*}|" scripts/guestd >"$covered_launcher"
   chmod +x "$covered_launcher"
 }
 
