@@ -11,11 +11,6 @@ pub fn boottime_ns() -> u64 {
     boot + BOOT_AHEAD_NS.load(Ordering::Relaxed)
 }
 
-/// Whole seconds since the epoch on the guest's wall clock.
-pub fn epoch_secs() -> u64 {
-    clock_gettime(ClockId::Realtime).tv_sec.max(0) as u64
-}
-
 /// A span in seconds as nanoseconds; what no clock can reach becomes `None` (no deadline).
 pub fn span_ns(secs: f64) -> Option<u64> {
     let ns = secs * 1e9;

@@ -3,7 +3,7 @@ import { exceeds } from "../contract/limits.ts";
 import { Refusal } from "../contract/refusal.ts";
 import { EPIPE, errnoText, ETIMEDOUT } from "../native/errno.ts";
 import type { Facts, NativeExec } from "../native/exec.ts";
-import type { Fingerprint } from "./fingerprint.ts";
+import type { Fingerprint } from "./launch.ts";
 import { within } from "../within.ts";
 
 /** What a command is made with. */

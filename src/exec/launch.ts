@@ -12,10 +12,12 @@
  * @module
  */
 
-import type { StartRequest } from "../contract/exec.ts";
+import { StartRequest } from "../contract/exec.ts";
 import { cut, quoted } from "../contract/refusal.ts";
+import type { Core } from "../native/core.ts";
 import { errnoText } from "../native/errno.ts";
 import {
+  digestOf,
   type EncodedTexts,
   encodeEnvironment,
   type Spawn,
@@ -97,6 +99,38 @@ export function startNote(body: unknown): StartNote {
     // What is behind white space was meant for an argument.
     ...(isText ? { program: cut(/^\S*/.exec(program)?.[0] ?? "") } : {}),
   };
+}
+
+/** The fields of a start but for its id. */
+const FIELDS = StartRequest.fields.filter((name) => name !== "exec_id") as (keyof StartRequest)[];
+
+/**
+ * Digests of the fields of a start, in the order of {@link FIELDS}: they tell whether a retried start asks for the same,
+ * and keep nothing of the request, whose arguments and variables may be secrets.
+ */
+export type Fingerprint = Uint32Array;
+
+/** The fingerprint of a start. What is false, null or empty has a digest of 0. */
+export function fingerprintOf(core: Core, request: StartRequest): Fingerprint {
+  const digests = new Uint32Array(FIELDS.length);
+  for (const [index, name] of FIELDS.entries()) {
+    const value = request[name];
+    if (value === null || value === false) continue;
+    // The order of variables does not count.
+    const parts = value instanceof Map ? [...value].sort(byName) : value;
+    if (Array.isArray(parts) && parts.length === 0) continue;
+    digests[index] = digestOf(core, JSON.stringify(parts));
+  }
+  return digests;
+}
+
+function byName([a]: readonly [string, string], [b]: readonly [string, string]): number {
+  return a < b ? -1 : 1;
+}
+
+/** The names of the fields in which two starts differ, joined by commas; empty for the same start. */
+export function difference(first: Fingerprint, second: Fingerprint): string {
+  return FIELDS.filter((_, index) => first[index] !== second[index]).join(", ");
 }
 
 /** A failed start in words. */

@@ -8,8 +8,14 @@ import { StreamReader } from "../native/stream.ts";
 import { liveMembers } from "../native/system.ts";
 import { Collector } from "./collector.ts";
 import { Exec } from "./exec.ts";
-import { difference, type Digest, fingerprintOf } from "./fingerprint.ts";
-import { Launch, type LaunchSources, spawnFailure, startNote } from "./launch.ts";
+import {
+  difference,
+  fingerprintOf,
+  Launch,
+  type LaunchSources,
+  spawnFailure,
+  startNote,
+} from "./launch.ts";
 
 /** What the registry is made with. */
 export interface RegistryOptions {
@@ -37,7 +43,6 @@ export class Registry implements Disposable {
   readonly #launching: Launch;
   readonly #log: Log;
   readonly #ownUid: number;
-  readonly #digest: Digest;
   readonly #entries = new Map<string, Entry>();
   readonly #collector: Collector<Exec>;
   #draining = false;
@@ -49,7 +54,6 @@ export class Registry implements Disposable {
     this.#launching = new Launch(sources);
     this.#log = log;
     this.#ownUid = sources.ownUid;
-    this.#digest = (text) => core.digest(text);
     this.#collector = new Collector(ttlSecs * 1000, (exec) => this.#collect(exec));
   }
 
@@ -169,7 +173,7 @@ export class Registry implements Disposable {
       id: request.exec_id,
       hasStdin: request.stdin,
       reap: request.reap_group_on_exit,
-      fingerprint: fingerprintOf(request, this.#digest),
+      fingerprint: fingerprintOf(this.#core, request),
       native,
       onPublished: (exec) => this.#tellEnd(exec),
     });
@@ -178,7 +182,7 @@ export class Registry implements Disposable {
   /** Nothing is started; a client that wanted something else than the first time has made a mistake. */
   async #retried(entry: Entry, request: StartRequest): Promise<Exec> {
     const exec = await entry;
-    const fields = difference(exec.fingerprint, fingerprintOf(request, this.#digest));
+    const fields = difference(exec.fingerprint, fingerprintOf(this.#core, request));
     if (fields !== "") {
       const exec_id = cut(exec.id);
       this.#log.warn("a retried start differs from the first, which counts", { exec_id, fields });

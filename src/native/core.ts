@@ -71,12 +71,6 @@ export class Core {
     this.symbols.guestd_reap_orphans();
   }
 
-  /** A digest of a text under a key of this process's own: a whole number from 0 on. */
-  digest(text: string): number {
-    const bytes = new TextEncoder().encode(text);
-    return checked("make a digest", this.symbols.guestd_digest(bytes, bytes.length));
-  }
-
   /** Whether the daemon was started with a signal ignored, as nohup does. */
   isIgnored(signal: number): boolean {
     return this.symbols.guestd_is_ignored(signal) === 1;

@@ -79,6 +79,12 @@ function encodeSpawn(spawn: Spawn): Uint8Array<ArrayBuffer> {
   return blob;
 }
 
+/** A digest of a text under a key of this process's own: a whole number of 31 bits. */
+export function digestOf({ symbols }: Core, text: string): number {
+  const bytes = new TextEncoder().encode(text);
+  return checked("make a digest", symbols.guestd_digest(bytes, bytes.length));
+}
+
 /** What the core knows of an exec; it only grows. */
 export interface Facts {
   /** The leader has ended. */

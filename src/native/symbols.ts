@@ -17,6 +17,7 @@ export const SYMBOLS = {
   guestd_exec_collect: { parameters: ["u32"], result: "i32" },
   guestd_exec_kill: { parameters: ["u32", "u32"], result: "i32" },
   guestd_exec_stdin: { parameters: ["u32", "buffer", "u32", "u32", "u32"], result: "i32" },
+  guestd_digest: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_reap_orphans: { parameters: [], result: "i32" },
   // Readers of an exec's stream: stream.rs
   guestd_stream_open: { parameters: ["u32", "u64"], result: "i32" },
@@ -40,7 +41,6 @@ export const SYMBOLS = {
   // Process table, free space, power: system.rs
   guestd_members: { parameters: ["buffer", "u32", "u32"], result: "i32" },
   guestd_disk_available: { parameters: ["buffer", "u32", "u32"], result: "i32" },
-  guestd_digest: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_is_ignored: { parameters: ["i32"], result: "i32" },
   guestd_missing_call: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_ready: { parameters: ["buffer", "u32"], result: "i32" },

@@ -1,5 +1,8 @@
-//! Starting, reading, ending one exec; and the orphans that commands leave.
+//! Starting, reading, ending one exec; what tells one start from another; and the orphans that commands leave.
 #![allow(unsafe_code)]
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
 
 use super::{send, with_core};
 use crate::abi::{BAD_LAYOUT, UNKNOWN, bytes, bytes_mut, guard, negated};
@@ -138,6 +141,19 @@ pub unsafe extern "C" fn guestd_exec_stdin(
         eof: eof != 0,
         token,
     })
+}
+
+/// A digest of `data`, from 0 on, under a key of this process's own: equal data have the same, and it tells nothing of
+/// them to whoever has not the key.
+///
+/// # Safety
+/// `data` is null or points to `len` bytes that stay unchanged until this returns.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn guestd_digest(data: *const u8, len: u32) -> i32 {
+    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
+    // SAFETY: bytes demands what this function does.
+    let data = unsafe { bytes(data, len) };
+    guard(|| Ok((KEY.hash_one(data) >> 33) as i32))
 }
 
 /// Reaps orphans; call it on the main thread. Returns their number.

@@ -1,8 +1,7 @@
 //! The process table, free space, power.
 #![allow(unsafe_code)]
 
-use std::hash::{BuildHasher, RandomState};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
 use rustix::system::{RebootCommand, reboot};
 
@@ -44,19 +43,6 @@ pub unsafe extern "C" fn guestd_disk_available(path: *const u8, len: u32, token:
         core.jobs.run(job).map_err(|_| -libc::EAGAIN)?;
         Ok(0)
     })
-}
-
-/// A digest of `data`, from 0 on, under a key of this process's own: equal data have the same, and it tells nothing of
-/// them to whoever has not the key.
-///
-/// # Safety
-/// `data` is null or points to `len` bytes that stay unchanged until this returns.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn guestd_digest(data: *const u8, len: u32) -> i32 {
-    static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-    // SAFETY: bytes demands what this function does.
-    let data = unsafe { bytes(data, len) };
-    guard(|| Ok((KEY.hash_one(data) >> 33) as i32))
 }
 
 /// Whether this process was started with `signal` ignored, as nohup does: 1 or 0.

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::os::fd::{AsFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use rustix::fs::{Gid, Mode, OFlags, Uid, fchown, fcntl_setfl, open};
 use rustix::io::Errno;
@@ -17,7 +17,7 @@ use super::context::{Command, Mailbox};
 use super::exec::{Exec, Request, Spawned, Table};
 use super::log::{Log, Sizes};
 use super::store::Store;
-use crate::clock::{boottime_ns, epoch_secs};
+use crate::clock::boottime_ns;
 use crate::self_protection::{Original, Reserve};
 use crate::sync::{lock, start_thread};
 use crate::wake::Wake;
@@ -195,7 +195,7 @@ fn start_child(
 ) -> Result<i32, SpawnFailure> {
     let pipes = open_pipes(request).map_err(|errno| (Step::Pipes, errno.raw_os_error()));
     let (theirs, output, stdin) = pipes?;
-    let started_at = epoch_secs();
+    let started_at = UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
     let stdio = theirs.each_ref().map(OwnedFd::as_fd);
     let (pid, pidfd) = clone_child(request, stdio, &context.original, stack)?;
     // At once: as long as they are open here, a pipe that the child closed seems in use.
