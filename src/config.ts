@@ -6,6 +6,7 @@ import {
   formOf,
   type Kinds,
   limitSetting,
+  type ListenAddress,
   parseSetting,
   type Setting,
   SETTINGS,
@@ -60,12 +61,15 @@ export function readConfig(
     return value;
   }
 
-  const { hostname } = parseSetting(SETTINGS.listen, listenDefault) ?? {};
-  if (!hostname) throw new Error("Cannot listen there by default: no address with a host");
+  const [first] = parseSetting(SETTINGS.listen, listenDefault) ?? [];
+  const hostname = first !== undefined && "hostname" in first ? first.hostname : "";
+  if (hostname === "") throw new Error("Cannot listen there by default: no address with a host");
   const listen = read(SETTINGS.listen, listenDefault);
   const others = Object.entries(SETTINGS).filter(([key]) => key !== "listen");
-  const config = {
-    listen: { ...listen, hostname: listen.hostname || hostname },
+  const withHost = (address: ListenAddress): ListenAddress =>
+    "hostname" in address ? { ...address, hostname: address.hostname || hostname } : address;
+  const config: Partial<Config> = {
+    listen: listen.map(withHost),
     ...Object.fromEntries(others.map(([key, setting]) => [key, read(setting)])),
     limits: limitsBy((name, row) => read(limitSetting(name, row)) as number),
   };

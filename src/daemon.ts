@@ -20,7 +20,7 @@ import { systemRoutes } from "./http/routes/system.ts";
 import { tunnelRoutes } from "./http/routes/tunnel.ts";
 import type { Log } from "./log.ts";
 import { Core } from "./native/core.ts";
-import { type ListenAddress, SETTINGS } from "./settings.ts";
+import { addressText, SETTINGS } from "./settings.ts";
 import { Tunnels } from "./tunnel/tunnels.ts";
 import { within } from "./within.ts";
 
@@ -57,8 +57,6 @@ export interface DaemonOptions {
  */
 export class Daemon {
   readonly #drainMs: number;
-  readonly #address: ListenAddress;
-  readonly #manager: string;
   readonly #log: Log;
   readonly #core: Core;
   readonly #registry: Registry;
@@ -69,15 +67,15 @@ export class Daemon {
   readonly #identity: IdentityRepair;
   readonly #quiet: Quiet;
   readonly #connections: ConnectionLimits;
-  readonly #listener: Listener;
+  readonly #listeners: readonly Listener[];
   readonly #ended = Promise.withResolvers<void>();
+  #manager: string;
   #ending = false;
   #signals = 0;
 
   /** Opens the core and furnishes the rooms. Throws when the core cannot be opened. */
   constructor({ config, library, log, env }: DaemonOptions) {
     const { limits, hookPrefix, versionHeader } = config;
-    this.#address = config.listen;
     this.#drainMs = config.drainSecs * 1000;
     this.#manager = env("NOTIFY_SOCKET") ?? "";
     this.#log = log;
@@ -118,7 +116,12 @@ export class Daemon {
     });
     const tunnels = this.#tunnels = new Tunnels({
       core: this.#core,
-      localPort: () => this.#listener.port,
+      localPort: () => {
+        const ports = this.#listeners.flatMap(({ address }) =>
+          "hostname" in address ? [address.port] : []
+        );
+        return ports.length === 1 ? ports[0] ?? 0 : 0;
+      },
       log,
     });
     const [requestMs, idleMs] = [1000 * config.requestTimeoutSecs, 1000 * config.idleTimeoutSecs];
@@ -183,32 +186,53 @@ export class Daemon {
         ...tunnelRoutes(tunnels),
       },
     });
-    this.#listener = new Listener(config.listen, this.#router, log, (port) => {
-      this.#connections.follow(port);
-    });
+    this.#listeners = config.listen.map((address) =>
+      new Listener(address, this.#router, log, (address) => {
+        this.#connections.follow(address);
+        this.#tellManager();
+      })
+    );
   }
 
-  /** Repairs the identity, if that is switched on, and listens; rejects when the address cannot be had. */
+  /**
+   * Repairs the identity, if that is switched on, and listens. Of several addresses those that can be had are served.
+   * Where none can be had it rejects, unless there is a vsock address among them, whose device may come later.
+   */
   async listen(): Promise<void> {
     // The look at the spool is not waited for, because its disk may hang.
     void this.#files.checkSpool();
     await this.#identity.repair();
-    try {
-      this.#listener.listen();
-    } catch (error) {
-      const { hostname, port } = this.#address;
-      const cause = error instanceof Error ? error.message : typeof error;
-      const { variable } = SETTINGS.listen;
-      throw new Error(`Cannot listen on ${hostname}, port ${port} (${variable}): ${cause}`);
+    const failed = this.#listeners.flatMap((listener) => {
+      try {
+        listener.listen();
+        return [];
+      } catch (error) {
+        const cause = error instanceof Error ? error.message : typeof error;
+        const address = addressText(listener.address);
+        const { variable } = SETTINGS.listen;
+        return [{ listener, cause: `Cannot listen on ${address} (${variable}): ${cause}` }];
+      }
+    });
+    const served = this.#listeners.length - failed.length;
+    const patient = this.#listeners.some(({ address }) => "cid" in address);
+    if (served === 0 && !patient) throw new Error(failed.map(({ cause }) => cause).join("; "));
+    for (const { listener, cause } of failed) {
+      if (served > 0) {
+        this.#log.warn("one address is not served, the others are", { cause });
+      } else {
+        this.#log.error("no address can be had: trying again", { cause });
+        listener.listenLater();
+      }
     }
-    this.#tellManager();
   }
 
   /** A service manager that asked for it, as systemd does by NOTIFY_SOCKET, is told that the daemon listens. */
   #tellManager(): void {
-    if (this.#manager === "") return;
+    const manager = this.#manager;
+    if (manager === "") return;
+    this.#manager = "";
     try {
-      this.#core.ready(this.#manager);
+      this.#core.ready(manager);
     } catch (error) {
       const cause = error instanceof Error ? error.message : typeof error;
       this.#log.warn("the service manager was not told that the daemon listens", { cause });
@@ -279,7 +303,7 @@ export class Daemon {
       const tunnels = this.#tunnels.close();
       // Deno's graceful end makes the bodies unreadable that are still arriving (denoland/deno#36809).
       const closed = within(this.#drainMs, this.#router.bodiesRead(), undefined)
-        .then(() => this.#listener.close());
+        .then(() => Promise.all(this.#listeners.map((listener) => listener.close())));
       await within(this.#drainMs, this.#router.idle(), undefined);
       this.#registry.close();
       await within(END_GRACE_MS + FLUSH_MS, this.#core.endAll(END_GRACE_MS), undefined);

@@ -2,18 +2,32 @@ import { type LimitRow, LIMITS, limitVariable } from "./contract/limits.ts";
 import { UINT64_MAX } from "./contract/schema.ts";
 import { LOG_LEVELS, type LogLevel } from "./log.ts";
 
-/** An address to listen on. */
-export interface ListenAddress {
+/** A TCP address to listen on. */
+export interface TcpAddress {
   /** Host name or address; IPv6 without brackets, nothing where none was told. */
   readonly hostname: string;
   /** TCP port; 0 lets the system choose. */
   readonly port: number;
 }
 
+/** A vsock address to listen on. */
+export interface VsockAddress {
+  /** One of the guest's own context ids, or {@link ANY_CID}. */
+  readonly cid: number;
+  /** vsock port, of 32 bits. */
+  readonly port: number;
+}
+
+/** An address to listen on. */
+export type ListenAddress = TcpAddress | VsockAddress;
+
+/** Every context id that the guest has, as Deno spells it. */
+export const ANY_CID: VsockAddress["cid"] = -1;
+
 /** What the values of a setting stand for, by the kind of the setting. */
 export interface Kinds {
-  /** Where to listen. */
-  readonly address: ListenAddress;
+  /** Where to listen: at least one address. */
+  readonly addresses: readonly ListenAddress[];
   /** A path in a URL, without a slash at its end. */
   readonly prefix: string;
   /** The name of a header. */
@@ -57,9 +71,10 @@ export interface Setting {
 export const SETTINGS = {
   listen: {
     variable: "GUESTD_LISTEN",
-    kind: "address",
+    kind: "addresses",
     fallback: "0.0.0.0:9000",
-    purpose: "Address to listen on; port 0 lets the system choose.",
+    purpose:
+      "Addresses to listen on, joined by commas; TCP port 0 lets the system choose, `vsock:9000` needs no network.",
   },
   hookPrefix: {
     variable: "GUESTD_HOOK_PREFIX",
@@ -176,7 +191,9 @@ export function formOf({ kind, range: [least, most] = [0, 0] }: Setting): string
 }
 
 const FORMS: { readonly [K in keyof Kinds]: string } = {
-  address: "host:port, [ipv6]:port, :port or port",
+  addresses:
+    "host:port, [ipv6]:port, :port, port, vsock:port or vsock:cid:port, or several joined " +
+    "by commas, each once",
   prefix: "an absolute path of plain segments",
   header: "a header name that means nothing else",
   integer: "an integer",
@@ -190,7 +207,7 @@ const FORMS: { readonly [K in keyof Kinds]: string } = {
 };
 
 const PARSERS: { readonly [K in keyof Kinds]: (text: string) => Kinds[K] | undefined } = {
-  address: parseAddress,
+  addresses: parseAddresses,
   prefix: parsePrefix,
   header: parseHeaderName,
   integer: (text) => /^[0-9]{1,16}$/.test(text) ? Number(text) : undefined,
@@ -208,10 +225,35 @@ function parseUint64(text: string): bigint | undefined {
   return value !== undefined && value <= UINT64_MAX ? value : undefined;
 }
 
-function parseAddress(text: string): ListenAddress | undefined {
+function parseAddresses(text: string): readonly ListenAddress[] | undefined {
+  const addresses = text.split(",").map((one) => parseVsock(one) ?? parseTcp(one));
+  const isOnce = new Set(addresses.map((one) => one && addressText(one))).size === addresses.length;
+  return isOnce && addresses.every((one) => one !== undefined) ? addresses : undefined;
+}
+
+/** An address as it is written in the settings. */
+export function addressText(address: ListenAddress): string {
+  const { port } = address;
+  if ("hostname" in address) {
+    const { hostname } = address;
+    return `${hostname.includes(":") ? `[${hostname}]` : hostname}:${port}`;
+  }
+  return address.cid === ANY_CID ? `vsock:${port}` : `vsock:${address.cid}:${port}`;
+}
+
+/** Of 32 bits the highest value stands for any, and CID 0 for the hypervisor; port 0 is nobody's. */
+function parseVsock(text: string): VsockAddress | undefined {
+  const [, cid, port] = /^vsock:(?:([0-9]{1,10}):)?([0-9]{1,10})$/.exec(text) ?? [];
+  const isOne = (number: number): boolean => number >= 1 && number < 2 ** 32 - 1;
+  if (!isOne(Number(port)) || !isOne(Number(cid ?? 1))) return undefined;
+  return { cid: Number(cid ?? ANY_CID), port: Number(port) };
+}
+
+function parseTcp(text: string): TcpAddress | undefined {
   const match = /^(?:(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._]*):)?([0-9]{1,5})$/.exec(text);
   if (match === null || Number(match[2]) > 65535) return undefined;
   const host = match[1] ?? "";
+  if (host === "vsock") return undefined;
   if (host !== "" && !isHost(host)) return undefined;
   return { hostname: host.replace(/^\[(.*)\]$/, "$1"), port: Number(match[2]) };
 }

@@ -1,4 +1,4 @@
-//! A look at this process's own TCP connections: Deno's server owns them and tells little of them.
+//! A look at this process's own connections, by TCP and vsock: Deno's server owns them and tells little of them.
 //! A thread of its own looks when a client comes, and four times a second while there are any. It
 //! neither reads nor writes on them.
 //!
@@ -13,7 +13,6 @@ mod roll;
 
 use std::collections::HashMap;
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -25,8 +24,8 @@ use rustix::net::{Shutdown, connect_unspec, shutdown};
 use crate::sync::{lock, start_thread};
 use crate::wake::{Kind, Wake};
 use arrivals::Arrivals;
-pub use probe::{CLOSED, Facts};
-use probe::{Descriptors, Probe, plain};
+pub use probe::{CLOSED, Door, End, Facts};
+use probe::{Descriptors, Probe};
 pub use roll::Change;
 use roll::Roll;
 
@@ -40,25 +39,21 @@ const REST: Duration = Duration::from_millis(25);
 /// The two ends of a connection as it is looked up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ends {
-    peer: SocketAddr,
-    local_port: Option<u16>,
+    peer: End,
+    local_port: Option<u32>,
 }
 
 impl Ends {
-    /// The other end's address as text and its port, and the port of this end, 0 where any will do.
+    /// The other end's host, as [`End::host`] has it, and its port, and the port of this end, 0 where any will do.
     pub fn new(host: &[u8], port: u32, local_port: u32) -> Option<Self> {
-        // An IPv6 address may name its scope, which counts for nothing here.
-        let host = std::str::from_utf8(host).ok()?.split('%').next()?;
-        let peer = SocketAddr::new(host.parse().ok()?, u16::try_from(port).ok()?);
-        let local_port = u16::try_from(local_port).ok()?;
         Some(Self {
-            peer: plain(peer),
+            peer: End::parse(std::str::from_utf8(host).ok()?, port)?,
             local_port: (local_port != 0).then_some(local_port),
         })
     }
 
     fn fit(&self, probe: &Probe) -> bool {
-        probe.peer == Some(self.peer) && self.local_port.is_none_or(|port| port == probe.local_port)
+        probe.peer == Some(self.peer) && self.local_port.is_none_or(|port| port == probe.local.port)
     }
 }
 
@@ -115,10 +110,10 @@ impl Connections {
         })
     }
 
-    /// From the next look on tells who is connected to the server that listens on this port: by
+    /// From the next look on tells who is connected to the server that listens there, too: by
     /// [`Kind::Roll`] that there are [`Connections::changes`].
-    pub fn follow(&self, port: u16) {
-        lock(&self.shared).roll.follow(port);
+    pub fn follow(&self, door: Door) {
+        lock(&self.shared).roll.follow(door);
         self.arrivals.nudge();
     }
 
@@ -214,16 +209,16 @@ fn run(shared: &Mutex<Shared>, arrivals: &Arrivals, mut descriptors: Descriptors
                 *watch = Watch::Seeking(*ends);
             }
         }
-        let port = lock(shared).roll.sought();
-        let Some((probes, listeners)) = descriptors.look(port) else {
+        let sought = lock(shared).roll.sought();
+        let Some((probes, listeners)) = descriptors.look(&sought) else {
             // Nothing is known, which is not to say that nobody is there.
             arrivals.wait(Some(INTERVAL));
             continue;
         };
         let mut state = lock(shared);
-        if !listeners.is_empty() {
-            arrivals.listen(&listeners);
-            state.roll.found();
+        for (door, fd) in listeners {
+            arrivals.listen(fd);
+            state.roll.found(door);
         }
         for id in settle(&mut state.watches, &probes) {
             wake.queue_notice(Kind::Connection, id);

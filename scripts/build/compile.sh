@@ -3,9 +3,9 @@ source "$root/scripts/build/setup.sh"
 source "$root/scripts/build/debian.sh"
 source "$root/scripts/build/target.sh"
 
-# What the daemon may do, and V8's flags: as the launcher gives them, so that no form has more than another. Deno's unstable
-# ones have no effect in a compiled file but a line of its own in the log.
-launch_flags() { grep -oE -- '--(allow-[a-z]+(=[^ ]+)?|no-prompt|v8-flags=[^ ]+)' scripts/guestd; }
+# What the daemon may do, and V8's flags: as the launcher gives them, so that no form has more than another. Of Deno's unstable
+# ones vsock's counts in a compiled file; the other has no effect there but a line of its own in the log.
+launch_flags() { grep -oE -- '--(allow-[a-z]+(=[^ ]+)?|no-prompt|unstable-vsock|v8-flags=[^ ]+)' scripts/guestd; }
 
 # Seconds that deno compile may take: it fetches 40 MB of denort, and would wait for a silent host for ever.
 compile_secs=${GUESTD_COMPILE_SECS:-120}

@@ -1,6 +1,7 @@
 import type { Log } from "../log.ts";
+import type { ListenAddress } from "../settings.ts";
 import type { Core } from "../native/core.ts";
-import { ConnectionRoll, peerOf } from "../native/connections.ts";
+import { clientOf, ConnectionRoll, peerOf } from "../native/connections.ts";
 import { type ClientLimits, Clients } from "./clients.ts";
 
 /** The log tells of connections that were ended at most so often, in milliseconds. */
@@ -60,17 +61,19 @@ export class ConnectionLimits implements Disposable {
     });
   }
 
-  /** The server listens on `port` from now on. */
-  follow(port: number): void {
-    const maxConnections = this.#roll.follow(port, this.#limits.maxConnections);
+  /** A server listens on `address` from now on. */
+  follow(address: ListenAddress): void {
+    const transport = "cid" in address ? "vsock" : "tcp";
+    const most = this.#limits.maxConnections;
+    const maxConnections = this.#roll.follow(transport, address.port, most);
     this.#clients ??= new Clients({ ...this.#limits, maxConnections });
   }
 
   /** A request has come, and is under way until `completed` settles. */
   enter(from: Deno.Addr, completed: Promise<unknown>): Visit {
     const clients = this.#clients;
-    if (clients === undefined || from.transport !== "tcp") return NO_VISIT;
-    const peer = peerOf(from);
+    if (clients === undefined) return NO_VISIT;
+    const peer = peerOf(clientOf(from));
     const client = clients.begin(peer);
     const end = (): void => {
       clients.end(client, performance.now());

@@ -1,5 +1,5 @@
-import type { ListenAddress } from "../settings.ts";
-import type { Log } from "../log.ts";
+import type { Log, LogFields } from "../log.ts";
+import { addressText, type ListenAddress } from "../settings.ts";
 import type { Router } from "./router.ts";
 
 /** How long a listener that failed rests at first before it listens again, in milliseconds. */
@@ -20,20 +20,20 @@ const RECOVERED_MS = 10_000;
 export class Listener {
   readonly #router: Router;
   readonly #log: Log;
-  readonly #onListen: (port: number) => void;
+  readonly #onListen: (address: ListenAddress) => void;
   #address: ListenAddress;
-  #server: Deno.HttpServer<Deno.NetAddr> | undefined;
+  #server: Deno.HttpServer | undefined;
   #rest: ReturnType<typeof setTimeout> | undefined;
   #restMs = FIRST_REST_MS;
   #sinceMs = 0;
   #closed = false;
 
-  /** A listener that does not listen yet; `onListen` is told the port each time that it does. */
+  /** A listener that does not listen yet; `onListen` is told the address each time that it does. */
   constructor(
     address: ListenAddress,
     router: Router,
     log: Log,
-    onListen: (port: number) => void,
+    onListen: (address: ListenAddress) => void,
   ) {
     this.#onListen = onListen;
     this.#address = address;
@@ -41,23 +41,32 @@ export class Listener {
     this.#log = log;
   }
 
-  /** The port; before it listens, the one that is asked for. */
-  get port(): number {
-    return this.#address.port;
+  /** The address; before it listens, the one that is asked for. */
+  get address(): ListenAddress {
+    return this.#address;
   }
 
   /** Listens; throws when the address cannot be had. */
   listen(): void {
     const { serve, onError } = this.#router;
-    const server = this.#server = Deno.serve({
-      ...this.#address,
-      onError,
-      onListen: ({ hostname, port }) => {
-        this.#address = { hostname: this.#address.hostname, port };
-        this.#onListen(port);
-        this.#log.info("listening", { hostname, port });
-      },
-    }, serve);
+    const asked = this.#address;
+    const listens = (address: ListenAddress, where: LogFields): void => {
+      this.#address = address;
+      this.#onListen(address);
+      this.#log.info("listening", where);
+    };
+    const server: Deno.HttpServer = "hostname" in asked
+      ? Deno.serve({
+        ...asked,
+        onError,
+        onListen: ({ hostname, port }) => listens({ ...asked, port }, { hostname, port }),
+      }, serve)
+      : Deno.serve({
+        ...asked,
+        onError,
+        onListen: () => listens(asked, { vsock: addressText(asked), port: asked.port }),
+      }, serve);
+    this.#server = server;
     this.#sinceMs = performance.now();
     server.finished.catch(() => this.#failed());
   }
@@ -69,22 +78,25 @@ export class Listener {
     await this.#server?.shutdown();
   }
 
-  #failed(): void {
-    if (this.#closed) return;
-    if (performance.now() - this.#sinceMs > RECOVERED_MS) this.#restMs = FIRST_REST_MS;
-    this.#log.error("cannot accept connections: listening again", { port: this.#address.port });
-    this.#again();
-  }
-
-  #again(): void {
+  /** Listens as soon as the address can be had. */
+  listenLater(): void {
     this.#rest = setTimeout(() => {
       try {
         this.listen();
       } catch {
         // Still no descriptor, or the port was taken meanwhile: there is nothing else to be.
-        this.#again();
+        this.listenLater();
       }
     }, this.#restMs);
     this.#restMs = Math.min(2 * this.#restMs, LONGEST_REST_MS);
+  }
+
+  #failed(): void {
+    if (this.#closed) return;
+    if (performance.now() - this.#sinceMs > RECOVERED_MS) this.#restMs = FIRST_REST_MS;
+    this.#log.error("cannot accept connections: listening again", {
+      address: addressText(this.#address),
+    });
+    this.listenLater();
   }
 }

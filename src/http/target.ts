@@ -27,7 +27,9 @@ export function cutTarget(url: string, host: string | null): Target | undefined 
   const same = host !== null && host !== "" && rest.startsWith(`${host}/`);
   const authorityEnd = same ? host.length : rest.search(/[/?#]/);
   const authority = authorityEnd === -1 ? rest : rest.slice(0, authorityEnd);
-  if (!same && !isAuthority(authority)) return undefined;
+  // Its own address is a port of 32 bits where the request came by vsock.
+  const mostPort = url.startsWith("http+vsock:") ? 2 ** 32 : 65535;
+  if (!same && !isAuthority(authority, mostPort)) return undefined;
   const target = rest.slice(authority.length);
   const question = target.indexOf("?");
   const path = question === -1 ? target : target.slice(0, question);
@@ -37,11 +39,11 @@ export function cutTarget(url: string, host: string | null): Target | undefined 
   };
 }
 
-const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?::([0-9]{0,5}))?$/;
+const AUTHORITY = /^(?:\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9\-._~!$&'()*+,;=%]+)(?::([0-9]{0,10}))?$/;
 
-function isAuthority(authority: string): boolean {
+function isAuthority(authority: string, mostPort = 65535): boolean {
   const match = AUTHORITY.exec(authority);
-  return match !== null && Number(match[1] ?? "0") <= 65535;
+  return match !== null && Number(match[1] ?? "0") <= mostPort;
 }
 
 /**

@@ -8,13 +8,19 @@ const FACTS_BYTES = 24;
 const CLOSE_WAIT = 8;
 /** The kernel's number of the state of a connection that was reset. */
 const CLOSED = 7;
+/** What stands for a number of bytes that the kernel does not tell. */
+const UNTOLD = 2n ** 64n - 1n;
+
+/** The other end of a connection of this process. */
+export interface ConnectionPeer {
+  /** Its address; `vsock:` and its context id where it came by vsock. */
+  readonly hostname: string;
+  /** Its port. */
+  readonly port: number;
+}
 
 /** A connection of this process, by its ends. */
-export interface ConnectionEnds {
-  /** The other end's address. */
-  readonly hostname: string;
-  /** The other end's port. */
-  readonly port: number;
+export interface ConnectionEnds extends ConnectionPeer {
   /** This end's port; 0 where any will do. */
   readonly localPort: number;
 }
@@ -25,12 +31,12 @@ export interface ConnectionFacts {
   readonly ended: boolean;
   /** Whether it was reset. */
   readonly reset: boolean;
-  /** Milliseconds since data came. */
+  /** Milliseconds since data came; 0 of vsock. */
   readonly cameMs: number;
-  /** Bytes that were written and that the other end has not acknowledged. */
+  /** Bytes that were written and that the other end has not acknowledged; of vsock older kernels tell none. */
   readonly unacknowledged: number;
-  /** Bytes that the other end has acknowledged, ever. */
-  readonly acknowledged: number;
+  /** Bytes that the other end has acknowledged, ever; undefined of vsock. */
+  readonly acknowledged: number | undefined;
 }
 
 /**
@@ -63,12 +69,13 @@ export class WatchedConnection implements Disposable {
     if (facts(this.#id, this.#buffer, FACTS_BYTES) !== 1) return undefined;
     const view = new DataView(this.#buffer.buffer);
     const state = view.getUint32(0, true);
+    const acknowledged = view.getBigUint64(16, true);
     return {
       ended: state === CLOSE_WAIT,
       reset: state === CLOSED,
       cameMs: view.getUint32(4, true),
       unacknowledged: view.getUint32(12, true),
-      acknowledged: Number(view.getBigUint64(16, true)),
+      acknowledged: acknowledged === UNTOLD ? undefined : Number(acknowledged),
     };
   }
 
@@ -110,12 +117,13 @@ export class ConnectionRoll {
   }
 
   /**
-   * Follows the server that listens on `port`. Returns how many connections it is to have: at most `most`, and half the
-   * descriptors.
+   * Follows the server that listens on this port, too. Returns how many connections all servers are to have: at most `most`, and
+   * half the descriptors.
    */
-  follow(port: number, most: number): number {
+  follow(transport: "tcp" | "vsock", port: number, most: number): number {
     const { guestd_connections_follow: follow } = this.#core.symbols;
-    return checked("follow the connections", follow(port, most));
+    const isVsock = Number(transport === "vsock");
+    return checked("follow the connections", follow(isVsock, port, most));
   }
 
   /** Who came and went since this was asked last, in this order. */
@@ -128,7 +136,7 @@ export class ConnectionRoll {
       for (let at = 0; at < count * CHANGE_BYTES; at += CHANGE_BYTES) {
         const text = buffer.subarray(at + TEXT_AT, at + TEXT_AT + view.getUint8(at + 9));
         const hostname = String.fromCharCode(...text);
-        const peer = peerOf({ hostname, port: view.getUint16(at + 10, true) });
+        const peer = peerOf({ hostname, port: view.getUint32(at + 12, true) });
         const isHere = view.getUint8(at + 8) === 1;
         yield { cookie: view.getBigUint64(at, true), peer: isHere ? peer : undefined };
       }
@@ -141,7 +149,13 @@ export class ConnectionRoll {
   }
 }
 
+/** Whom Deno's server calls its client. */
+export function clientOf(client: Deno.Addr): ConnectionPeer {
+  if (client.transport === "vsock") return { hostname: `vsock:${client.cid}`, port: client.port };
+  return client as Deno.NetAddr;
+}
+
 /** A client's address and port as one text; an IPv4 address in its IPv6 clothes is the IPv4 address. */
-export function peerOf({ hostname, port }: Pick<Deno.NetAddr, "hostname" | "port">): string {
+export function peerOf({ hostname, port }: ConnectionPeer): string {
   return `${hostname.startsWith("::ffff:") ? hostname.slice(7) : hostname} ${port}`;
 }

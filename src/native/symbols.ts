@@ -63,7 +63,7 @@ export const SYMBOLS = {
   guestd_connection_facts: { parameters: ["u32", "buffer", "u32"], result: "i32" },
   guestd_connection_end: { parameters: ["u32", "u32"], result: "i32" },
   guestd_connection_forget: { parameters: ["u32"], result: "i32" },
-  guestd_connections_follow: { parameters: ["u32", "u32"], result: "i32" },
+  guestd_connections_follow: { parameters: ["u32", "u32", "u32"], result: "i32" },
   guestd_connections_changes: { parameters: ["buffer", "u32"], result: "i32" },
   guestd_connections_expel: { parameters: ["u64"], result: "i32" },
 } as const satisfies Deno.ForeignLibraryInterface;

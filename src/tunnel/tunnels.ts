@@ -2,6 +2,7 @@ import type { Identity } from "../contract/hooks.ts";
 import type { TunnelQuery } from "../contract/tunnel.ts";
 import type { Log } from "../log.ts";
 import type { Core } from "../native/core.ts";
+import { clientOf } from "../native/connections.ts";
 import { installIdentity } from "../native/identity.ts";
 import type { Net } from "./guest_socket.ts";
 import { findReadLoop } from "./pause.ts";
@@ -15,7 +16,7 @@ export interface TunnelsOptions {
   readonly core: Core;
   /** Where openings, endings and failures are logged. */
   readonly log: Log;
-  /** The port that the daemon listens on; 0 where it listens on several. */
+  /** The TCP port that the daemon listens on; 0 where it listens on several, or none. */
   readonly localPort: () => number;
   /** Finds what makes a client wait; {@link findReadLoop} unless a test says otherwise. */
   readonly findLoop?: typeof findReadLoop;
@@ -52,7 +53,7 @@ export class Tunnels {
    */
   async open(
     request: Request,
-    client: Deno.NetAddr,
+    client: Deno.Addr,
     query: TunnelQuery,
   ): Promise<{ readonly response: Response; readonly gone: Promise<void> }> {
     const { core, log, localPort, findLoop = findReadLoop } = this.#options;
@@ -68,7 +69,7 @@ export class Tunnels {
       socket,
       loop,
       turns: this.#turns,
-      ends: { hostname: client.hostname, port: client.port, localPort: localPort() },
+      ends: { ...clientOf(client), localPort: client.transport === "vsock" ? 0 : localPort() },
       query,
       refusal: this.#refusal(query),
       onEnd: (verdict) => log.info("tunnel ended", { port, code: verdict?.code ?? null }),

@@ -82,7 +82,8 @@ Deno.test("a package's settings parse, and keep to this machine", () => {
     strictEqual(setting !== undefined && parseSetting(setting, value) !== undefined, true, name);
   }
   const listen = /^GUESTD_LISTEN=(.*)$/m.exec(text)?.[1] ?? "";
-  strictEqual(parseSetting(SETTINGS.listen, listen)?.hostname, "127.0.0.1");
+  const addresses = parseSetting(SETTINGS.listen, listen) ?? [];
+  deepStrictEqual(addresses.map((it) => "hostname" in it && it.hostname), ["127.0.0.1"]);
 });
 
 Deno.test("a service is not started again, and takes nothing from its commands", () => {

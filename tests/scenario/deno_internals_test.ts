@@ -30,6 +30,7 @@ const ABSENCES: Readonly<Record<string, Absence>> = {
     what: "--unstable-no-legacy-abort ",
     instead: "",
   },
+  "--unstable-vsock": { from: "scripts/guestd", what: "--unstable-vsock ", instead: "" },
   "--expose-gc": { from: "scripts/guestd", what: ",--expose-gc", instead: "" },
   "--max-semi-space-size": {
     from: "scripts/guestd",

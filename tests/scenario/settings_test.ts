@@ -1,6 +1,7 @@
 import { deepStrictEqual, match, ok, strictEqual } from "node:assert/strict";
+import { Guest } from "../../src/client/guest.ts";
 import { plain, text } from "../support/answers.ts";
-import { Daemon, runOnce } from "../support/daemon.ts";
+import { Daemon, LAUNCHER, runOnce } from "../support/daemon.ts";
 import { LogLines } from "../support/log_lines.ts";
 import { Scratch } from "../support/scratch.ts";
 
@@ -66,11 +67,50 @@ Deno.test("an address that cannot be had is named with its variable", async () =
   for (const address of [`127.0.0.1:${daemon.port}`, "192.0.2.1:9000"]) {
     const { code, stderr } = await runOnce([], { GUESTD_LISTEN: address });
     strictEqual(code, 1);
-    const [host, port] = address.split(":");
     const { msg, cause } = JSON.parse(stderr.trimEnd().split("\n").at(-1) ?? "");
     strictEqual(msg, "cannot serve");
-    match(cause, new RegExp(`^Cannot listen on ${host}, port ${port} \\(GUESTD_LISTEN\\): .+$`));
+    match(cause, new RegExp(`^Cannot listen on ${address} \\(GUESTD_LISTEN\\): .+$`));
   }
+});
+
+/** An address that no machine has, whether its kernel knows vsock or not. */
+const NO_VSOCK = "vsock:4294967293:9000";
+
+Deno.test("of several addresses those that can be had are served, and a warning names the others", async () => {
+  using second = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  const { port } = second.addr;
+  second.close();
+  const given = ["127.0.0.1:0", NO_VSOCK, `127.0.0.2:${port}`];
+  await using daemon = await Daemon.bootstrapped({ env: { GUESTD_LISTEN: given.join() } });
+  await daemon.log.until("the other listen", (line) => line["hostname"] === "127.0.0.2");
+  const other = new Guest(`http://127.0.0.2:${port}`, { token: daemon.token, retryMs: 0 });
+  strictEqual((await other.health()).bootstrapped, true);
+  const { cause } = await daemon.log.until("a warning", ({ level }) => level === "warn");
+  match(String(cause), new RegExp(`^Cannot listen on ${NO_VSOCK} \\(GUESTD_LISTEN\\): .+$`));
+});
+
+Deno.test("where no address can be had and vsock is among them, the daemon tries again until one can", async () => {
+  await using first = await Daemon.start();
+  const address = `127.0.0.1:${first.port}`;
+  const child = new Deno.Command(LAUNCHER, {
+    clearEnv: true,
+    env: { GUESTD_LISTEN: `${NO_VSOCK},${address}` },
+    stderr: "piped",
+  }).spawn();
+  const log = new LogLines(child.stderr);
+  for (const tried of [NO_VSOCK, address]) {
+    await log.until(`an error about ${tried}`, ({ msg, ...line }) => {
+      const { cause } = line as { readonly cause?: unknown };
+      return msg === "no address can be had: trying again" &&
+        String(cause).includes(` on ${tried} (`);
+    });
+  }
+  strictEqual(await first.stop(), 0);
+  const line = await log.until("it listen", ({ msg }) => msg === "listening");
+  strictEqual(line["port"], first.port);
+  child.kill("SIGTERM");
+  strictEqual((await child.status).code, 0);
+  await log.ended;
 });
 
 Deno.test("build.sh run keeps an address without a host on loopback", async () => {

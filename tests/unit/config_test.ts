@@ -2,7 +2,7 @@ import { deepStrictEqual, ok, strictEqual, throws } from "node:assert/strict";
 import { type Config, helpText, readConfig, unknownVariables } from "../../src/config.ts";
 import { DEFAULT_LIMITS } from "../../src/contract/limits.ts";
 import { VERSION } from "../../src/contract/version.ts";
-import { allSettings } from "../../src/settings.ts";
+import { addressText, allSettings, ANY_CID, type ListenAddress } from "../../src/settings.ts";
 
 /** Reads a configuration of `variables` that must be fine. */
 function read(variables: Record<string, string> = {}): Config {
@@ -12,7 +12,7 @@ function read(variables: Record<string, string> = {}): Config {
 }
 
 const DEFAULTS: Config = {
-  listen: { hostname: "0.0.0.0", port: 9000 },
+  listen: [{ hostname: "0.0.0.0", port: 9000 }],
   hookPrefix: "/platform/runtime/v1",
   versionHeader: "service-version",
   diskReserveBytes: 268_435_456n,
@@ -44,7 +44,27 @@ Deno.test("an address is host:port, [ipv6]:port, :port or port", () => {
     ["[fe80::1]:1", "fe80::1", 1],
   ];
   for (const [text, hostname, port] of cases) {
-    deepStrictEqual(read({ GUESTD_LISTEN: text }).listen, { hostname, port });
+    deepStrictEqual(read({ GUESTD_LISTEN: text }).listen, [{ hostname, port }]);
+  }
+});
+
+/** Of 32 bits each, and neither 0 nor the highest value, which stand for nobody and for anybody. */
+const BAD_VSOCK = ["vsock:0", "vsock:4294967295", "vsock:0:1", "vsock:4294967295:1", "vsock:-1:1"]
+  .concat(["vsock:", "vsock:1:2:3", "vsock:x", "1,vsock:99999999999"]);
+
+Deno.test("several addresses are joined by commas, and vsock's name a port or a context id too", () => {
+  const cases: [text: string, addresses: ListenAddress[]][] = [
+    ["vsock:9000", [{ cid: ANY_CID, port: 9000 }]],
+    ["vsock:4294967294:4294967294", [{ cid: 4294967294, port: 4294967294 }]],
+    [":80,vsock:3:1,[::1]:80", [
+      { hostname: "0.0.0.0", port: 80 },
+      { cid: 3, port: 1 },
+      { hostname: "::1", port: 80 },
+    ]],
+  ];
+  for (const [text, addresses] of cases) {
+    deepStrictEqual(read({ GUESTD_LISTEN: text }).listen, addresses);
+    strictEqual(addresses.map(addressText).join(), text.replace(/^:80/, "0.0.0.0:80"));
   }
 });
 
@@ -60,9 +80,9 @@ Deno.test("an address that does not parse or names no host stays where the defau
     const env = (name: string): string | undefined => name === "GUESTD_LISTEN" ? text : undefined;
     for (const hostname of ["127.0.0.1", "::1"]) {
       const listenDefault = hostname === "::1" ? "[::1]:9000" : `${hostname}:9000`;
-      deepStrictEqual(readConfig(env, listenDefault).config.listen, { hostname, port }, text);
+      deepStrictEqual(readConfig(env, listenDefault).config.listen, [{ hostname, port }], text);
     }
-    deepStrictEqual(readConfig(env).config.listen, { hostname: "0.0.0.0", port }, text);
+    deepStrictEqual(readConfig(env).config.listen, [{ hostname: "0.0.0.0", port }], text);
   }
   for (const bad of ["", "x", "9000", ":9000"]) {
     throws(() => readConfig(() => "1.2.3.4:5", bad), bad);
@@ -118,7 +138,8 @@ Deno.test("every limit is GUESTD_ and its name in capitals", () => {
 
 Deno.test("a value that does not parse is warned of by its variable and the default kept", () => {
   const bad: Record<string, string[]> = {
-    GUESTD_LISTEN: ["x", "x:", "1.2.3.4:65536", "a b:1", "::1:80", "[::1]", "/run/sock", "h:-1"],
+    GUESTD_LISTEN: ["x", "x:", "1.2.3.4:65536", "a b:1", "::1:80", "[::1]", "/run/sock", "h:-1"]
+      .concat(BAD_VSOCK, ["1:2,1:2", "vsock:1,vsock:1", "1,,2"]),
     GUESTD_HOOK_PREFIX: ["x", "/", "//", "/a//b", "/a?b", "/a b", "/{id}", "/é", "/a/../b", "/."],
     GUESTD_VERSION_HEADER: ["a b", "a:b", "é", "Content-Length", "connection", "x".repeat(300)],
     GUESTD_DISK_RESERVE_BYTES: ["-1", "1.5", "1e3", "1G", "18446744073709551616", "9".repeat(99)],

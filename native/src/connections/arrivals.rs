@@ -26,15 +26,13 @@ impl Arrivals {
         Ok(Self { epoll, nudged })
     }
 
-    /// Waits for clients of these sockets from now on, too.
-    pub fn listen(&self, listeners: &[i32]) {
-        for fd in listeners {
-            // SAFETY: borrow_raw demands that the descriptor stays open. It may be closed meanwhile, or stand for something
-            // else: then a look may come too often, and none less.
-            let borrowed = unsafe { BorrowedFd::borrow_raw(*fd) };
-            // Where the kernel has no room for it, connections are seen when one is watched, or while some are there.
-            let _ = epoll::add(&self.epoll, borrowed, EventData::new_u64(0), EDGE);
-        }
+    /// Waits for clients of this socket from now on, too.
+    pub fn listen(&self, fd: i32) {
+        // SAFETY: borrow_raw demands that the descriptor stays open. It may be closed meanwhile, or stand for something
+        // else: then a look may come too often, and none less.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
+        // Where the kernel has no room for it, connections are seen when one is watched, or while some are there.
+        let _ = epoll::add(&self.epoll, borrowed, EventData::new_u64(0), EDGE);
     }
 
     /// Ends the wait.

@@ -1,20 +1,103 @@
-//! What the kernel tells of one descriptor of this process, if it is a TCP connection.
+//! What the kernel tells of one descriptor of this process, if it is a connection by TCP or vsock.
 #![allow(unsafe_code)]
 
+use std::collections::HashSet;
 use std::io;
 use std::mem::{MaybeUninit, offset_of};
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{Dir, Mode, OFlags, open};
 use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};
-use rustix::net::{getpeername, getsockname, sockopt};
+use rustix::net::{AddressFamily, SocketAddrAny, getpeername, getsockname, sockopt};
 
 use super::WatchedSocket;
 
 /// The TCP state of a connection that was reset or closed: `TCP_CLOSE` of the kernel.
 pub const CLOSED: u8 = 7;
+/// That of one whose other end sends no more: `TCP_CLOSE_WAIT` of the kernel.
+const CLOSE_WAIT: u8 = 8;
+/// `TCP_ESTABLISHED` of the kernel.
+const ESTABLISHED: u8 = 1;
+
+/// One end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// An address that is plain.
+    Tcp(SocketAddr),
+    /// A virtual machine or its host.
+    Vsock {
+        /// Which of them: the host is 2.
+        cid: u32,
+        /// Its port.
+        port: u32,
+    },
+}
+
+impl End {
+    fn of(address: SocketAddrAny) -> Option<Self> {
+        if address.address_family() != AddressFamily::VSOCK {
+            return Some(Self::Tcp(plain(SocketAddr::try_from(address).ok()?)));
+        }
+        if (address.addr_len() as usize) < size_of::<libc::sockaddr_vm>() {
+            return None;
+        }
+        // SAFETY: read_unaligned demands an initialized value of the type: the kernel has written as many bytes, and the
+        // type is of integers alone.
+        let vm = unsafe {
+            address
+                .as_ptr()
+                .cast::<libc::sockaddr_vm>()
+                .read_unaligned()
+        };
+        let (cid, port) = (vm.svm_cid, vm.svm_port);
+        Some(Self::Vsock { cid, port })
+    }
+
+    /// From a host as [`End::host`] has it.
+    pub fn parse(host: &str, port: u32) -> Option<Self> {
+        if let Some(cid) = host.strip_prefix("vsock:") {
+            let cid = cid.parse().ok()?;
+            return Some(Self::Vsock { cid, port });
+        }
+        // An IPv6 address may name its scope, which counts for nothing here.
+        let address = host.split('%').next()?.parse().ok()?;
+        let address = SocketAddr::new(address, u16::try_from(port).ok()?);
+        Some(Self::Tcp(plain(address)))
+    }
+
+    /// Its address as text, or `vsock:` and its context id.
+    pub fn host(&self) -> String {
+        match self {
+            Self::Tcp(address) => address.ip().to_string(),
+            Self::Vsock { cid, .. } => format!("vsock:{cid}"),
+        }
+    }
+
+    /// Its port.
+    pub fn port(&self) -> u32 {
+        match self {
+            Self::Tcp(address) => address.port().into(),
+            Self::Vsock { port, .. } => *port,
+        }
+    }
+
+    fn door(&self) -> Door {
+        let (is_vsock, port) = (matches!(self, Self::Vsock { .. }), self.port());
+        Door { is_vsock, port }
+    }
+}
+
+/// A port of this process, whatever the address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Door {
+    /// Of vsock, else of TCP.
+    pub is_vsock: bool,
+    /// Its number.
+    pub port: u32,
+}
 
 /// What is known of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,13 +105,13 @@ pub struct Facts {
     /// The TCP state, by the kernel's numbers: 1 is established, 8 has had the other end's FIN,
     /// [`CLOSED`] was reset.
     pub state: u8,
-    /// Milliseconds since data came.
+    /// Milliseconds since data came; vsock does not tell, and has 0.
     pub came_ms: u32,
-    /// Milliseconds since data went.
+    /// Milliseconds since data went; vsock does not tell, and has 0.
     pub went_ms: u32,
-    /// Bytes that were written and that the other end has not acknowledged.
+    /// Bytes that were written and that the other end has not acknowledged; of vsock older kernels tell 0.
     pub unsent: u32,
-    /// Bytes that the other end has acknowledged, ever.
+    /// Bytes that the other end has acknowledged, ever; vsock does not tell, and has `u64::MAX`.
     pub acked: u64,
 }
 
@@ -38,8 +121,9 @@ pub struct Probe {
     pub(super) fd: i32,
     pub(super) cookie: u64,
     /// `None` once it was reset.
-    pub(super) peer: Option<SocketAddr>,
-    pub(super) local_port: u16,
+    pub(super) peer: Option<End>,
+    pub(super) local: Door,
+    /// Bytes; vsock does not tell, and has 0.
     pub(super) received: u64,
     pub(super) facts: Facts,
 }
@@ -64,6 +148,9 @@ pub fn plain(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
+/// Every connection, each once, and the listening sockets that are sought.
+type Seen = (Vec<Probe>, Vec<(Door, i32)>);
+
 /// The list of this process's descriptors, which is kept open: there may be none left to open it with.
 pub struct Descriptors(Dir);
 
@@ -75,9 +162,9 @@ impl Descriptors {
         Ok(Self(Dir::new(list)?))
     }
 
-    /// Every TCP connection of this process, each once, and the sockets that listen on `port`; `None` where the list cannot
-    /// be read.
-    pub fn look(&mut self, port: Option<u16>) -> Option<(Vec<Probe>, Vec<i32>)> {
+    /// Every connection of this process, and the sockets that listen at one of `doors`; `None` where the list cannot be
+    /// read.
+    pub fn look(&mut self, doors: &HashSet<Door>) -> Option<Seen> {
         self.0.rewind();
         let (mut probes, mut listeners) = (Vec::new(), Vec::new());
         while let Some(entry) = self.0.read() {
@@ -91,7 +178,10 @@ impl Descriptors {
                 continue;
             };
             probes.extend(look(fd));
-            listeners.extend(port.filter(|port| listens(fd, *port)).map(|_| fd));
+            if !doors.is_empty() {
+                let door = listens(fd).filter(|door| doors.contains(door));
+                listeners.extend(door.map(|door| (door, fd)));
+            }
         }
         probes.sort_by_key(|probe| (probe.cookie, probe.fd));
         probes.dedup_by_key(|probe| probe.cookie);
@@ -99,39 +189,71 @@ impl Descriptors {
     }
 }
 
-fn listens(fd: i32, port: u16) -> bool {
+fn listens(fd: i32) -> Option<Door> {
     // SAFETY: as in `look`.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-    let local = getsockname(borrowed).map(SocketAddr::try_from);
-    matches!(local, Ok(Ok(local)) if local.port() == port)
-        && sockopt::socket_acceptconn(borrowed) == Ok(true)
+    let local = End::of(getsockname(borrowed).ok()?)?;
+    (sockopt::socket_acceptconn(borrowed) == Ok(true)).then(|| local.door())
 }
 
-/// Looks at a descriptor, whoever it belongs to; `None` if it is no TCP connection.
+/// Looks at a descriptor, whoever it belongs to; `None` if it is no connection by TCP or vsock.
 pub fn look(fd: i32) -> Option<Probe> {
     // SAFETY: borrow_raw demands that the descriptor stays open. It may be closed meanwhile, or stand
     // for something else; the system calls below only ask, and their answers say what they are about.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
-    let local = SocketAddr::try_from(getsockname(borrowed).ok()?).ok()?;
-    let info = tcp_info(fd)?;
+    let local = End::of(getsockname(borrowed).ok()?)?;
+    let peer = getpeername(borrowed).ok().flatten().and_then(End::of);
+    let (received, facts) = match local {
+        End::Tcp(_) => tcp_facts(fd)?,
+        End::Vsock { .. } => (0, vsock_facts(borrowed)),
+    };
     if sockopt::socket_acceptconn(borrowed) != Ok(false) {
         return None;
     }
-    let peer = getpeername(borrowed).ok().flatten();
     Some(Probe {
         fd,
         cookie: sockopt::socket_cookie(borrowed).ok()?,
-        peer: peer.and_then(|peer| SocketAddr::try_from(peer).ok().map(plain)),
-        local_port: local.port(),
-        received: info.tcpi_bytes_received,
+        peer,
+        local: local.door(),
+        received,
         facts: Facts {
-            state: info.tcpi_state,
-            came_ms: info.tcpi_last_data_recv,
-            went_ms: info.tcpi_last_data_sent,
             unsent: unsent(fd),
-            acked: info.tcpi_bytes_acked,
+            ..facts
         },
     })
+}
+
+/// Bytes received, and what else the kernel tells of a TCP connection.
+fn tcp_facts(fd: i32) -> Option<(u64, Facts)> {
+    let info = tcp_info(fd)?;
+    let facts = Facts {
+        state: info.tcpi_state,
+        came_ms: info.tcpi_last_data_recv,
+        went_ms: info.tcpi_last_data_sent,
+        unsent: 0,
+        acked: info.tcpi_bytes_acked,
+    };
+    Some((info.tcpi_bytes_received, facts))
+}
+
+/// Of a vsock connection only what `poll` tells of its ends.
+fn vsock_facts(socket: BorrowedFd<'_>) -> Facts {
+    let mut polled = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+    // Where it fails nothing is told, and the connection taken for whole.
+    let _ = poll(&mut polled, Some(&Timespec::default()));
+    let told = polled[0].revents();
+    let state = if told.intersects(PollFlags::ERR | PollFlags::HUP) {
+        CLOSED
+    } else if told.contains(PollFlags::RDHUP) {
+        CLOSE_WAIT
+    } else {
+        ESTABLISHED
+    };
+    Facts {
+        state,
+        acked: u64::MAX,
+        ..Facts::default()
+    }
 }
 
 /// A descriptor of our own for what `number` stands for now.

@@ -1,9 +1,8 @@
 //! Who is connected to the server, told as changes: TypeScript need not go through all to know.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::net::SocketAddr;
 
-use super::probe::Probe;
+use super::probe::{Door, End, Probe};
 
 /// A connection that came, with its other end, or one that is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,41 +10,42 @@ pub struct Change {
     /// Its cookie, which no other connection ever gets.
     pub cookie: u64,
     /// Where it comes from; `None` once it is gone.
-    pub peer: Option<SocketAddr>,
+    pub peer: Option<End>,
 }
 
 /// Invariant: `live` has the descriptor of each connection that the last look found; who takes all `untold` knows of
 /// exactly these.
 #[derive(Default)]
 pub struct Roll {
-    /// The port of the server; 0 where nobody wants to know.
-    port: u16,
-    /// Its listening socket is still to be found.
-    fresh: bool,
+    /// Where the servers listen; none where nobody wants to know.
+    doors: HashSet<Door>,
+    /// Those whose listening socket is still to be found.
+    fresh: HashSet<Door>,
     live: HashMap<u64, i32>,
     untold: VecDeque<Change>,
 }
 
 impl Roll {
-    /// The server has begun to listen on this port.
-    pub fn follow(&mut self, port: u16) {
-        (self.port, self.fresh) = (port, true);
+    /// A server has begun to listen there.
+    pub fn follow(&mut self, door: Door) {
+        self.doors.insert(door);
+        self.fresh.insert(door);
     }
 
-    /// The port whose listening socket is to be found in the look that begins.
-    pub fn sought(&self) -> Option<u16> {
-        self.fresh.then_some(self.port)
+    /// Whose listening sockets are to be found in the look that begins.
+    pub fn sought(&self) -> HashSet<Door> {
+        self.fresh.clone()
     }
 
-    /// It was found.
-    pub fn found(&mut self) {
-        self.fresh = false;
+    /// One was found.
+    pub fn found(&mut self, door: Door) {
+        self.fresh.remove(&door);
     }
 
     /// Brings it in line with a look; whether anything has changed.
     pub fn call(&mut self, probes: &[Probe]) -> bool {
         let before = self.untold.len();
-        let ours = |probe: &&Probe| self.port != 0 && probe.local_port == self.port;
+        let ours = |probe: &&Probe| self.doors.contains(&probe.local);
         let mut seen = HashSet::with_capacity(self.live.len());
         for probe in probes.iter().filter(ours) {
             // One that was reset has no other end any more; unless it was known it will be gone soon.

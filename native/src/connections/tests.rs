@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
@@ -150,12 +151,17 @@ fn dup2(from: &TcpStream, onto: &TcpStream) {
     assert!(result >= 0);
 }
 
+fn tcp(port: u32) -> Door {
+    let is_vsock = false;
+    Door { is_vsock, port }
+}
+
 fn probe_of(fd: i32, cookie: u64, peer: Option<&str>) -> Probe {
     Probe {
         fd,
         cookie,
-        peer: peer.map(|peer| peer.parse().unwrap()),
-        local_port: 9000,
+        peer: peer.map(|peer| End::Tcp(peer.parse().unwrap())),
+        local: tcp(9000),
         received: 100,
         facts: Facts {
             state: if peer.is_some() { 1 } else { CLOSED },
@@ -178,14 +184,14 @@ fn settled(watch: Watch, probes: &[Probe]) -> (&'static str, bool) {
 
 #[test]
 fn in_doubt_nothing_is_found() {
-    let (peer, mapped) = (Some("127.0.0.1:5000"), "[::ffff:127.0.0.1]:5000");
+    let peer = Some("127.0.0.1:5000");
     let own = probe_of(1_000_001, 1, peer);
     let mapped = Probe {
-        peer: Some(plain(mapped.parse().unwrap())),
+        peer: End::parse("::ffff:127.0.0.1", 5000),
         ..own
     };
     let other = Probe {
-        local_port: 9001,
+        local: tcp(9001),
         ..own
     };
     let twin = probe_of(1_000_002, 2, peer);
@@ -247,26 +253,32 @@ fn changes(watcher: &Watcher, wanted: impl Fn(&Change) -> bool) -> Change {
 #[test]
 fn clients_are_told_when_they_come_and_go_and_may_be_expelled() {
     let watcher = Watcher::new();
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = listener.local_addr().unwrap();
-    // Of another server, which nobody follows.
-    let _other = pair();
-    watcher.connections.follow(address.port());
-    let clients = [(); 2].map(|()| TcpStream::connect(address).unwrap());
-    let served = [(); 2].map(|()| listener.accept().unwrap().0);
+    // One client each.
+    let servers = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    // Of another server, of which nobody follows but vsock's port of the same number.
+    let (other, _its_client) = pair();
+    let (is_vsock, port) = (true, other.local_addr().unwrap().port().into());
+    watcher.connections.follow(Door { is_vsock, port });
+    let addresses = servers.each_ref().map(|it| it.local_addr().unwrap());
+    for address in addresses {
+        let port = u32::from(address.port());
+        watcher.connections.follow(tcp(port));
+    }
+    let clients = addresses.map(|address| TcpStream::connect(address).unwrap());
+    let served = servers.each_ref().map(|server| server.accept().unwrap().0);
     let cookies = clients.each_ref().map(|client| {
         let came = changes(&watcher, |change| change.peer.is_some());
         assert!(
             clients
                 .iter()
-                .any(|client| client.local_addr().ok() == came.peer)
+                .any(|client| client.local_addr().ok().map(End::Tcp) == came.peer)
         );
         assert!(client.peer_addr().is_ok());
         came
     });
     let [first, second] = cookies;
     assert!(watcher.connections.expel(first.cookie));
-    let expelled = |client: &&TcpStream| client.local_addr().ok() == first.peer;
+    let expelled = |client: &&TcpStream| client.local_addr().ok().map(End::Tcp) == first.peer;
     for (mut client, mut ours) in clients.iter().zip(&served) {
         if expelled(&client) {
             assert_eq!(client.read(&mut [0; 1]).unwrap(), 0);
@@ -287,10 +299,12 @@ fn what_was_reset_before_it_was_seen_is_nobody_and_what_was_seen_stays_until_it_
     let known = probe_of(1_000_001, 1, Some("127.0.0.1:5000"));
     let reset = |cookie| probe_of(1_000_001, cookie, None);
     assert!(!roll.call(&[known]), "nobody wants to know");
-    roll.follow(9000);
-    assert_eq!((roll.sought(), roll.sought()), (Some(9000), Some(9000)));
-    roll.found();
-    assert_eq!(roll.sought(), None);
+    roll.follow(tcp(9000));
+    for _ in 0..2 {
+        assert_eq!(roll.sought(), HashSet::from([tcp(9000)]));
+    }
+    roll.found(tcp(9000));
+    assert_eq!(roll.sought(), HashSet::new());
     assert!(roll.call(&[known, reset(2)]));
     assert!(!roll.call(&[reset(1)]));
     assert!(roll.call(&[]));

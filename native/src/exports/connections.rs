@@ -3,13 +3,13 @@
 
 use super::{known, with_core};
 use crate::abi::{BAD_LAYOUT, bytes, bytes_mut};
-use crate::connections::{Change, Ends, Facts};
+use crate::connections::{Change, Door, Ends, Facts};
 use crate::self_protection;
 
 /// Size of [`Facts`] in a buffer, in bytes.
 const FACTS_BYTES: usize = 24;
 
-/// Watches the connection with these ends: the other one's address as text and its port, and the port of
+/// Watches the connection with these ends: the other one's host, as `End` has it, and its port, and the port of
 /// this end, 0 where any will do. Returns a handle, for which `Kind::Connection` is told.
 ///
 /// # Safety
@@ -79,17 +79,17 @@ pub extern "C" fn guestd_connection_forget(id: u32) -> i32 {
 }
 
 /// Size of a [`Change`] in a buffer, in bytes: the cookie (u64), 1 for one that came and 0 for one that is gone, the length of
-/// its client's address (u8 each), the client's port (u16), four bytes of nothing, the address as text.
+/// its client's host (u8 each), two bytes of nothing, the client's port (u32), the host as text.
 const CHANGE_BYTES: usize = 64;
 const TEXT_AT: usize = 16;
 
-/// From now on `Kind::Roll` is told when clients of the server on this port come and go. Returns how many of them there are to
-/// be, at most `most`: half the descriptors stay for what they ask for.
+/// From now on `Kind::Roll` is told when clients of the server on this port of TCP, or of vsock if `is_vsock` is not 0, come
+/// and go. Returns how many of all servers there are to be, at most `most`: half the descriptors stay for what they ask for.
 #[unsafe(no_mangle)]
-pub extern "C" fn guestd_connections_follow(port: u32, most: u32) -> i32 {
+pub extern "C" fn guestd_connections_follow(is_vsock: u32, port: u32, most: u32) -> i32 {
     with_core(|core| {
-        core.connections
-            .follow(u16::try_from(port).map_err(|_| BAD_LAYOUT)?);
+        let is_vsock = is_vsock != 0;
+        core.connections.follow(Door { is_vsock, port });
         let half = self_protection::descriptor_limit() / 2;
         Ok(u64::from(most).min(half).try_into().unwrap_or(i32::MAX))
     })
@@ -115,12 +115,11 @@ pub unsafe extern "C" fn guestd_connections_changes(out: *mut u8, len: u32) -> i
 
 fn encode_change(change: &Change, place: &mut [u8]) {
     place[..8].copy_from_slice(&change.cookie.to_le_bytes());
-    let address = change.peer.map(|peer| peer.ip().to_string());
-    let text = address.unwrap_or_default();
+    let text = change.peer.map(|peer| peer.host()).unwrap_or_default();
     place[8] = u8::from(change.peer.is_some());
     place[9] = text.len() as u8;
     let port = change.peer.map_or(0, |peer| peer.port());
-    place[10..12].copy_from_slice(&port.to_le_bytes());
+    place[12..16].copy_from_slice(&port.to_le_bytes());
     place[TEXT_AT..TEXT_AT + text.len()].copy_from_slice(text.as_bytes());
 }
 

@@ -13,8 +13,7 @@ export function tunnelRoutes(tunnels: Tunnels): TunnelRoutes {
     async tcp({ request, query, info, visit }: Call): Promise<Response> {
       const decoded = decodeQuery(TunnelQuery, query);
       demandUpgrade(request);
-      const client = info.remoteAddr as Deno.NetAddr;
-      const { response, gone } = await tunnels.open(request, client, decoded);
+      const { response, gone } = await tunnels.open(request, info.remoteAddr, decoded);
       visit.until(gone);
       return response;
     },
