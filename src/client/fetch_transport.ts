@@ -174,6 +174,7 @@ function asBytes(data: unknown): Uint8Array {
 
 /** The error of a way that failed. What runtimes say of a guest that is not there has no common form. */
 export function wayError(url: string, cause: unknown): GuestError {
+  if (cause instanceof GuestError) return cause;
   const said = wordsOf(cause);
   const place = new URL(url).host;
   return /refused|ENOTFOUND|EAI_AGAIN|lookup|dns|unreachable|ENOENT|no such file/i.test(said)

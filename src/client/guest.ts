@@ -28,6 +28,7 @@ import {
 import { Hooks } from "./hooks.ts";
 import { Requests } from "./requests.ts";
 import type { ExecEvent } from "./sse.ts";
+import { SocketTransport } from "./socket_transport.ts";
 import { stdinStream } from "./stdin.ts";
 import type { Transport } from "./transport.ts";
 import {
@@ -39,12 +40,13 @@ import {
   uploadTree,
 } from "./trees.ts";
 import { type ConnectOptions, openTunnel, type Tunnel } from "./tunnel.ts";
+import { vsockAddress } from "./vsock.ts";
 
 /** How to reach a guest. */
 export interface GuestOptions {
   /** The bearer token that the run hook installed. Without one only `health`, `schema` and `hooks` are answered. */
   readonly token?: string | undefined;
-  /** How requests travel; by `fetch` unless given. */
+  /** How requests travel; unless given by `fetch`, to a vsock by sockets. */
   readonly transport?: Transport | undefined;
   /** How long a failed connection is tried again, in milliseconds: 30,000 unless given, 0 for not at all. */
   readonly retryMs?: number | undefined;
@@ -78,10 +80,15 @@ export class Guest {
   readonly hooks: Hooks;
   readonly #requests: Requests;
 
-  /** Takes the daemon's base URL, such as `http://127.0.0.1:9000`. Throws a TypeError for what is no URL. */
+  /**
+   * Takes the daemon's base URL, such as `http://127.0.0.1:9000`, or `vsock-unix:PATH:PORT` or `vsock:CID:PORT` of a guest
+   * without a network. Throws a TypeError for what is none of these.
+   */
   constructor(url: string | URL, options: GuestOptions = {}) {
-    const { token, transport = new FetchTransport(), retryMs = RETRY_MS } = options;
-    const base = new URL(url).href.replace(/\/+$/, "");
+    const vsock = vsockAddress(String(url));
+    const way = vsock === undefined ? new FetchTransport() : new SocketTransport({ vsock });
+    const { token, transport = way, retryMs = RETRY_MS } = options;
+    const base = vsock === undefined ? new URL(url).href.replace(/\/+$/, "") : "http://vsock";
     this.#requests = new Requests(base, token, transport, retryMs);
     this.hooks = new Hooks(this.#requests, options.hookPrefix ?? "/platform/runtime/v1");
   }

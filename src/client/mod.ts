@@ -34,3 +34,4 @@ export type { ExecEvent, Exit, Gap, Output } from "./sse.ts";
 export type { Close, MessageSocket, Transport, TransportRequest } from "./transport.ts";
 export type { TreeEntry, TreeSource } from "./trees.ts";
 export type { ConnectOptions, Tunnel } from "./tunnel.ts";
+export { type VsockAddress, vsockAddress } from "./vsock.ts";

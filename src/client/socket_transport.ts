@@ -1,15 +1,18 @@
-/** The transport of Deno, Node and Bun: connections of their own, over TCP, TLS or a Unix socket. */
+/** The transport of Deno, Node and Bun: connections of their own, over TCP, TLS, a Unix socket or vsock. */
 
-import type { ClientRequest, IncomingMessage, RequestOptions } from "node:http";
+import type { Agent as HttpAgent, ClientRequest, IncomingMessage, RequestOptions } from "node:http";
 import type { Duplex } from "node:stream";
 import { wayError } from "./fetch_transport.ts";
 import { SocketMessages } from "./socket_messages.ts";
 import type { MessageSocket, Transport, TransportRequest } from "./transport.ts";
+import { dial, type VsockAddress } from "./vsock.ts";
 
 /** Where connections lead. */
 export interface SocketOptions {
   /** A Unix socket to connect to, whatever host the URL names. */
   readonly path?: string;
+  /** A guest's vsock to connect to, whatever host the URL names. */
+  readonly vsock?: VsockAddress;
 }
 
 /** A tunnel that is not upgraded, or is. */
@@ -24,11 +27,13 @@ type Upgrade = { readonly response: IncomingMessage } | {
  */
 export class SocketTransport implements Transport {
   readonly #socketPath: string | undefined;
-  readonly #agents = new Map<string, { readonly agent: { destroy(): void } }>();
+  readonly #vsock: VsockAddress | undefined;
+  readonly #agents = new Map<string, HttpAgent>();
 
   /** Makes one; nothing is connected. */
-  constructor({ path }: SocketOptions = {}) {
+  constructor({ path, vsock }: SocketOptions = {}) {
     this.#socketPath = path;
+    this.#vsock = vsock;
   }
 
   /** Sends a request. Rejects with `Unreachable`, `ConnectionLost` or the signal's reason. */
@@ -74,8 +79,7 @@ export class SocketTransport implements Transport {
     const request = await this.#begin(url, {
       method: "GET",
       headers: { ...headers, ...upgrade },
-      agent: false,
-    });
+    }, false);
     const { promise, resolve, reject } = Promise.withResolvers<Upgrade>();
     request.once("upgrade", (_response, socket, head) => resolve({ socket, head }));
     request.once("response", (response) => resolve({ response }));
@@ -97,23 +101,37 @@ export class SocketTransport implements Transport {
 
   /** Ends the connections that are kept. */
   close(): void {
-    for (const { agent } of this.#agents.values()) agent.destroy();
+    for (const agent of this.#agents.values()) agent.destroy();
     this.#agents.clear();
   }
 
-  async #begin(url: string, options: RequestOptions): Promise<ClientRequest> {
+  async #begin(url: string, options: RequestOptions, keep = true): Promise<ClientRequest> {
     const { protocol } = new URL(url);
     const { Agent, request } = protocol === "https:"
       ? await import("node:https")
       : await import("node:http");
-    const kept = this.#agents.get(protocol) ?? { agent: new Agent({ keepAlive: true }) };
-    this.#agents.set(protocol, kept);
+    const kept = keep ? this.#agents.get(protocol) : undefined;
+    // What Deno connects by vsock has none of the methods that a kept connection needs.
+    const keepAlive = keep && (this.#vsock === undefined || "path" in this.#vsock);
+    const agent = kept ?? this.#dialling(new Agent({ keepAlive }));
+    if (keep) this.#agents.set(protocol, agent);
     const socketPath = this.#socketPath;
     return request(url, {
-      agent: kept.agent as InstanceType<typeof Agent>,
+      agent,
       ...options,
       ...(socketPath === undefined ? {} : { socketPath }),
     });
+  }
+
+  /** Has an agent connect by vsock, if that is the way. */
+  #dialling<A extends HttpAgent>(agent: A): A {
+    const vsock = this.#vsock;
+    if (vsock === undefined) return agent;
+    const createConnection = (
+      _options: unknown,
+      made: (error: unknown, socket?: Duplex) => void,
+    ): void => void dial(vsock).then((socket) => made(null, socket), made);
+    return Object.assign(agent, { createConnection });
   }
 }
 
@@ -122,10 +140,10 @@ async function pour(body: ReadableStream<Uint8Array>, request: ClientRequest): P
   for await (const piece of body) {
     if (request.destroyed) return;
     if (!request.write(piece)) {
-      await new Promise<void>((resolve) => {
-        request.once("drain", resolve);
-        request.once("close", resolve);
-      });
+      const { promise, resolve } = Promise.withResolvers<void>();
+      request.once("drain", resolve).once("close", resolve);
+      await promise;
+      request.off("drain", resolve).off("close", resolve);
     }
   }
   request.end();

@@ -1,6 +1,6 @@
 /** Which guest, and with which token: options first, then the environment. */
 
-import { Guest, SocketTransport } from "../client/mod.ts";
+import { Guest, SocketTransport, vsockAddress } from "../client/mod.ts";
 import { Failure } from "./failure.ts";
 
 /** Options that every command has. */
@@ -19,8 +19,12 @@ export const DEFAULT_URL = "http://127.0.0.1:9000";
 /** The guest's URL. */
 export function urlOf({ url }: Common): string {
   const given = url ?? (Deno.env.get("GUESTCTL_URL") || DEFAULT_URL);
-  if (/^https?:$/.test(URL.parse(given)?.protocol ?? "")) return given;
-  throw new Failure(`Cannot use ${given}: a guest has an http or https URL`);
+  try {
+    if (vsockAddress(given) || /^https?:$/.test(URL.parse(given)?.protocol ?? "")) return given;
+  } catch (error) {
+    throw new Failure((error as Error).message);
+  }
+  throw new Failure(`Cannot use ${given}: a guest has an http, https, vsock-unix or vsock URL`);
 }
 
 /** The token that was given, or undefined. Throws a {@link Failure} for a file that cannot be read. */
@@ -37,8 +41,10 @@ export function tokenOf({ tokenFile }: Common): string | undefined {
 
 /** The guest. `sockets` has it reached by connections that wait for their reader. */
 export function guestOf(common: Common, sockets = false): Guest {
-  const transport = sockets ? new SocketTransport() : undefined;
-  return new Guest(urlOf(common), { token: tokenOf(common), transport });
+  const url = urlOf(common);
+  // To a vsock there is no other way.
+  const transport = sockets && !vsockAddress(url) ? new SocketTransport() : undefined;
+  return new Guest(url, { token: tokenOf(common), transport });
 }
 
 /** Prints a value for scripts. */
