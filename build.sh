@@ -28,7 +28,7 @@ commands=(
   "package-test|package_test|[ARCH]|makes the packages twice, and installs, drives and removes them in roots of Debian; as root installs what that needs"
   "image|image|[ARCH] [--debian] [--fresh]|a guest's kernel and disk in dist/image/, for amd64 or arm64; --debian one with systemd, too; --fresh takes Debian's updates"
   "dockerfile|dockerfile||builds image/Dockerfile without a container engine and drives its guest; needs root"
-  "vm-test|vm_test|[ARCH] [--debian]|boots the image, for amd64 or arm64, in QEMU and drives it over HTTP; as root installs what that needs"
+  "vm-test|vm_test|[ARCH] [--debian OR --vsock]|boots the image, for amd64 or arm64, in QEMU and drives it over HTTP, with --vsock one without a network; as root installs what that needs"
 )
 
 source "$root/scripts/build/say.sh"

@@ -1,6 +1,6 @@
 # The guest's first file system, in memory: busybox and the drivers that the root disk and the network need.
 
-drivers=(virtio_pci virtio_mmio virtio_blk virtio_net virtio_rng)
+drivers=(virtio_pci virtio_mmio virtio_blk virtio_net virtio_rng vmw_vsock_virtio_transport)
 
 # module_order MODULES_DIRECTORY NAME...: the files of these modules, each after what it depends on.
 module_order() {

@@ -1,4 +1,4 @@
-# vm-test [amd64|arm64] [--debian]: the image under test. The last line is 'N passed, N failed'.
+# vm-test [amd64|arm64] [--debian | --vsock]: the image under test. The last line is 'N passed, N failed'.
 source "$root/scripts/build/test.sh"
 source "$root/scripts/build/vm.sh"
 
@@ -7,6 +7,7 @@ command_vm_test() {
   for argument in "$@"; do
     case $argument in
       --debian) guest=debian ;;
+      --vsock) guest=vsock ;;
       *) arch=$argument; known_arch "$arch" ;;
     esac
   done
@@ -18,6 +19,14 @@ command_vm_test() {
     need_qemu "$arch"
     ensure_debian "$arch"
     vm_suite debian_checks
+    closing_line
+    return
+  fi
+  if [ "$guest" = vsock ]; then
+    need_qemu "$arch"
+    ensure_vhost_vsock
+    ensure_image "$arch"
+    GUESTD_VM_ARCH=$arch vm_suite vsock_checks
     closing_line
     return
   fi

@@ -21,9 +21,10 @@ Deno.test("the image's settings are settings of the daemon's, and parse", () => 
   }
 });
 
-Deno.test("the Dockerfile's guest has the settings of the image's", () => {
+Deno.test("the Dockerfile's guest has the settings of the image's, but for vsock, which may be that of whoever runs it", () => {
   const env = /^ENV (.*\\\n)*.*/m.exec(DOCKERFILE)?.[0] ?? "";
-  deepStrictEqual(settings(env), ENV);
+  const tcp = ENV.map(([name, value]) => [name, value?.replace(",vsock:9000", "")]);
+  deepStrictEqual(settings(env), tcp);
 });
 
 Deno.test("the Dockerfile installs by the image's own steps, and starts what they install", () => {

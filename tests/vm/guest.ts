@@ -7,6 +7,8 @@ import type { CommandOptions } from "../../src/client/command.ts";
 import { execPath } from "../../src/client/exec_calls.ts";
 import type { RunOptions } from "../../src/client/hooks.ts";
 import { Guest as Client } from "../../src/client/guest.ts";
+import { SocketTransport } from "../../src/client/socket_transport.ts";
+import type { VsockAddress } from "../../src/client/vsock.ts";
 import { text } from "../support/answers.ts";
 import { within } from "../support/await_event.ts";
 import { CheckedTransport } from "../support/checked_transport.ts";
@@ -17,24 +19,34 @@ const ANSWER_MS = 60_000;
 
 /** One guest, as its platform and its client see it. */
 export class Guest implements Disposable {
-  readonly port: number;
+  readonly url: string;
   token: string | undefined;
   readonly #connections = Deno.createHttpClient({});
-  readonly #fetch: typeof fetch = (url, init) => fetch(url, { ...init, client: this.#connections });
+  readonly #sockets: SocketTransport | undefined;
 
-  constructor(port: number, token?: string) {
-    this.port = port;
+  /** A guest behind a forwarded port, or by its vsock. */
+  constructor(way: number | VsockAddress, token?: string) {
+    this.url = typeof way === "number" ? `http://127.0.0.1:${way}` : "http://vsock";
+    this.#sockets = typeof way === "number" ? undefined : new SocketTransport({ vsock: way });
     this.token = token;
   }
 
   /** What users drive a guest with; a failed connection is not tried again. */
   get client(): Client {
-    const transport = new CheckedTransport(this.#fetch, undefined, ANSWER_MS);
+    const fetching = (...asked: Parameters<typeof fetch>): Promise<Response> =>
+      this.#fetch(...asked);
+    const transport = this.#sockets ?? new CheckedTransport(fetching, undefined, ANSWER_MS);
     return new Client(this.url, { token: this.token, transport, retryMs: 0 });
   }
 
-  get url(): string {
-    return `http://127.0.0.1:${this.port}`;
+  async #fetch(...[url, init]: Parameters<typeof fetch>): Promise<Response> {
+    if (this.#sockets === undefined) {
+      return await fetch(url, { ...init, client: this.#connections });
+    }
+    const { method, headers, body } = new Request(url, init);
+    const bytes = body === null ? undefined : await new Response(body).bytes();
+    const fields = Object.fromEntries(headers);
+    return await this.#sockets.request(String(url), { method, headers: fields, body: bytes });
   }
 
   /** Fetches with the token, if there is one. */
@@ -89,6 +101,7 @@ export class Guest implements Disposable {
   }
 
   [Symbol.dispose](): void {
+    this.#sockets?.close();
     this.#connections.close();
   }
 }

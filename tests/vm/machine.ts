@@ -9,6 +9,8 @@ import { Qmp } from "./qmp.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
+const VHOST = `${ROOT}.tools/vhost-device-vsock-0.3.0/bin/vhost-device-vsock`;
+
 /** From QEMU's start to the daemon's "listening", at most, in milliseconds: emulation on a busy machine is slow. */
 const BOOT_MS = 120_000;
 /** From the terminate hook to QEMU's end, at most, in milliseconds. */
@@ -25,6 +27,8 @@ export interface MachineOptions {
   readonly append?: string;
   /** Whether it boots without a link on its network device, until `plugIn`. */
   readonly unplugged?: boolean;
+  /** Whether it has a vsock; `only`, if it has no network device beside it. */
+  readonly vsock?: "only" | "too";
 }
 
 /** A file to which a machine was frozen, and its disk at that moment. */
@@ -75,20 +79,30 @@ export class Machine implements AsyncDisposable {
   readonly exited: Promise<Deno.CommandStatus>;
   readonly options: MachineOptions;
   /** A path short enough for a socket, wherever the checkout lies. */
-  readonly #socketDir: string = Deno.makeTempDirSync({ prefix: "guestd-vm-" });
+  readonly #socketDir: string;
+  readonly #vhost: Deno.ChildProcess | undefined;
   readonly #qemu: Deno.ChildProcess;
   readonly #errors: Promise<string>;
   #qmp: Qmp | undefined;
 
-  private constructor(options: MachineOptions, more: readonly string[]) {
+  private constructor(
+    options: MachineOptions,
+    more: readonly string[],
+    socketDir: string,
+    vhost: Deno.ChildProcess | undefined,
+  ) {
     this.options = options;
+    this.#socketDir = socketDir;
+    this.#vhost = vhost;
+    const { vsock } = options;
     this.#qemu = new Deno.Command(`${ROOT}image/boot.sh`, {
       args: [options.arch, "-qmp", `unix:${this.#socketDir}/qmp,server=on,wait=off`, ...more],
       env: {
         GUESTD_VM_DISK: options.disk,
         GUESTD_VM_MEMORY: String(options.memoryMib ?? 512),
         GUESTD_VM_APPEND: options.append ?? "",
-        GUESTD_VM_PORT: "0",
+        GUESTD_VM_PORT: vsock === "only" ? "none" : "0",
+        ...(vsock === undefined ? {} : { GUESTD_VM_VSOCK: `${this.#socketDir}/vhost` }),
       },
       stdin: "null",
       stdout: "piped",
@@ -122,6 +136,10 @@ export class Machine implements AsyncDisposable {
     return await Machine.#started({ ...options, disk }, ["-incoming", "defer"], async (machine) => {
       const qmp = await machine.#connect();
       await qmp.restore(memory);
+      if (options.vsock === undefined) return;
+      // It was pulled out for the freeze.
+      const device = { driver: "vhost-user-vsock-pci", id: "vsock", chardev: "vsock" };
+      await qmp.command("device_add", { ...device, bus: "vsock-port" });
     });
   }
 
@@ -130,7 +148,9 @@ export class Machine implements AsyncDisposable {
     more: readonly string[],
     ready: (machine: Machine) => Promise<void>,
   ): Promise<Machine> {
-    const machine = new Machine(options, more);
+    const socketDir = Deno.makeTempDirSync({ prefix: "guestd-vm-" });
+    const vhost = options.vsock && await startVhost(socketDir);
+    const machine = new Machine(options, more, socketDir, vhost);
     try {
       await ready(machine);
       return machine;
@@ -172,9 +192,25 @@ export class Machine implements AsyncDisposable {
     return new Guest(await this.#open.forwardedPort(), token);
   }
 
+  /** The guest by its vsock. */
+  vsockGuest(token?: string): Guest {
+    return new Guest({ path: this.vsockPath, port: 9000 }, token);
+  }
+
+  /** The Unix socket that leads to the guest's vsock. */
+  get vsockPath(): string {
+    return `${this.#socketDir}/vsock`;
+  }
+
+  /** Asks QEMU for a freeze as it is; throws what it says. */
+  async migrate(): Promise<void> {
+    await this.#open.command("migrate", { uri: "exec:cat >/dev/null" });
+  }
+
   /** Writes the machine's memory to a file and pulls the plug. Its disk stays as it was at that moment. */
   async freeze(): Promise<Frozen> {
     const memory = `${this.options.disk}.memory`;
+    if (this.options.vsock !== undefined) await this.#open.unplug("vsock");
     await this.#open.freeze(memory);
     await this[Symbol.asyncDispose]();
     return { options: this.options, memory };
@@ -199,6 +235,25 @@ export class Machine implements AsyncDisposable {
     await this.exited;
     await this.#errors;
     await this.console.ended;
+    try {
+      this.#vhost?.kill("SIGKILL");
+    } catch {
+      // It has ended with QEMU.
+    }
+    await this.#vhost?.status;
     await Deno.remove(this.#socketDir, { recursive: true }).catch(() => {});
   }
+}
+
+/** Starts the host's end of a vsock, and waits until QEMU can come to it. */
+async function startVhost(directory: string): Promise<Deno.ChildProcess> {
+  const socket = `${directory}/vhost`;
+  const vhost = new Deno.Command(VHOST, {
+    args: ["--guest-cid", "3", "--socket", socket, "--uds-path", `${directory}/vsock`],
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+  await eventually("the socket for the vsock", () => Promise.resolve(exists(socket)));
+  return vhost;
 }

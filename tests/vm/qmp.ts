@@ -7,7 +7,7 @@ interface Message {
   readonly return?: unknown;
   readonly error?: { readonly desc: string };
   readonly event?: string;
-  readonly data?: { readonly status?: string };
+  readonly data?: { readonly status?: string; readonly device?: string };
 }
 
 /** How long writing or reading a machine's whole memory may take, in milliseconds. */
@@ -57,6 +57,15 @@ export class Qmp implements Disposable {
     const port = /TCP\[HOST_FORWARD\]\s+\d+\s+127\.0\.0\.1\s+(\d+)\s/.exec(String(table))?.[1];
     if (port === undefined) throw new Error(`Cannot find the forwarded port in: ${table}`);
     return Number(port);
+  }
+
+  /** Takes a device out, as its guest's driver lets go of it. */
+  async unplug(id: string): Promise<void> {
+    await this.command("device_del", { id });
+    for (;;) {
+      const { event, data } = await this.#next(`the end of the device ${id}`);
+      if (event === "DEVICE_DELETED" && data?.device === id) return;
+    }
   }
 
   /** Stops the processors and writes the machine's memory and devices to a file. */
