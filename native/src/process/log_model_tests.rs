@@ -167,6 +167,8 @@ impl Model {
                 let written = &self.bytes[offset as usize..offset as usize + count];
                 let read: Vec<(Stream, u8)> = out[..count].iter().map(|b| (stream, *b)).collect();
                 prop_assert_eq!(&read[..], written);
+                // While it took nothing, what it had taken before was kept for nobody.
+                seat.first = if seat.stuck { offset } else { seat.first };
                 seat.cursor += count as u64;
                 (seat.since, seat.stuck) = (self.now, false);
             }
