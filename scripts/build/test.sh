@@ -89,9 +89,9 @@ quick_suites() {
   beside cargo cargo_tests native/Cargo.toml
   suite deno shared_tests
   joined cargo
-  say "testing memory, races and time limits, one file at a time, and readers on slow networks beside them"
+  say "testing races and time limits, one file at a time, and memory and readers on slow networks beside them"
   beside slow deno_tests tests/slow
-  beside memory deno_tests tests/memory
+  DENO_JOBS=2 beside memory deno_tests --parallel tests/memory
   suite alone deno_tests tests/alone
   joined slow
   joined memory
