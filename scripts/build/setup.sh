@@ -80,9 +80,10 @@ ensure_bundles() {
 
 # The bundles are made while the library is built.
 ensure_all() {
+  trap end_aside EXIT
   aside ensure_bundles
   library_fresh || build_library
-  wait "$aside"
+  joined_aside
 }
 
 # In a subshell that holds the lock: two builds at once take turns, and nothing that runs later inherits it.

@@ -34,6 +34,7 @@ made=
 # What goes on beside a suite does not hear the terminal's interrupt.
 leave_nothing() {
   jobs -p | xargs -r kill 2>/dev/null || true
+  end_aside
   rm -rf "$made"
 }
 

@@ -10,13 +10,14 @@ vhost_vsock_version=0.3.0
 
 # The host's end of a guest's vsock, as Firecracker has it built in.
 ensure_vhost_vsock() {
-  local place=$tools/vhost-device-vsock-$vhost_vsock_version
-  [ ! -x "$place/bin/vhost-device-vsock" ] || return 0
+  local place=$tools/vhost-device-vsock
+  ! grep -qsxF "$vhost_vsock_version" "$place/version" || return 0
   ensure_cargo
   say "building vhost-device-vsock $vhost_vsock_version (some three minutes)"
   quietly "$tools/log/vhost-device-vsock.log" "$cargo" install --quiet --locked --version "$vhost_vsock_version" \
     --target-dir "$tools/vhost-target" --root "$place" vhost-device-vsock
   rm -rf "$tools/vhost-target"
+  echo "$vhost_vsock_version" >"$place/version"
 }
 
 # vm_suite FILE: these checks, in their order.

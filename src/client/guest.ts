@@ -86,8 +86,9 @@ export class Guest {
    */
   constructor(url: string | URL, options: GuestOptions = {}) {
     const vsock = vsockAddress(String(url));
-    const way = vsock === undefined ? new FetchTransport() : new SocketTransport({ vsock });
-    const { token, transport = way, retryMs = RETRY_MS } = options;
+    const { token, retryMs = RETRY_MS } = options;
+    const transport = options.transport ??
+      (vsock === undefined ? new FetchTransport() : new SocketTransport({ vsock }));
     const base = vsock === undefined ? new URL(url).href.replace(/\/+$/, "") : "http://vsock";
     this.#requests = new Requests(base, token, transport, retryMs);
     this.hooks = new Hooks(this.#requests, options.hookPrefix ?? "/platform/runtime/v1");

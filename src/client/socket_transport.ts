@@ -5,7 +5,8 @@ import type { Duplex } from "node:stream";
 import { wayError } from "./fetch_transport.ts";
 import { SocketMessages } from "./socket_messages.ts";
 import type { MessageSocket, Transport, TransportRequest } from "./transport.ts";
-import { dial, type VsockAddress } from "./vsock.ts";
+import type { VsockAddress } from "./vsock.ts";
+import { dial } from "./vsock_dial.ts";
 
 /** Where connections lead. */
 export interface SocketOptions {
@@ -43,7 +44,7 @@ export class SocketTransport implements Transport {
   ): Promise<Response> {
     const length = body instanceof Uint8Array ? body.length : size;
     const sized = length === undefined ? {} : { "content-length": String(length) };
-    const request = await this.#begin(url, { method, headers: { ...headers, ...sized } });
+    const request = await this.#begin(url, { method, headers: { ...headers, ...sized } }, signal);
     const { promise, resolve, reject } = Promise.withResolvers<IncomingMessage>();
     request.once("response", resolve);
     request.once("error", reject);
@@ -76,10 +77,15 @@ export class SocketTransport implements Transport {
       "sec-websocket-version": "13",
       "sec-websocket-key": key,
     };
-    const request = await this.#begin(url, {
-      method: "GET",
-      headers: { ...headers, ...upgrade },
-    }, false);
+    const request = await this.#begin(
+      url,
+      {
+        method: "GET",
+        headers: { ...headers, ...upgrade },
+      },
+      signal,
+      false,
+    );
     const { promise, resolve, reject } = Promise.withResolvers<Upgrade>();
     request.once("upgrade", (_response, socket, head) => resolve({ socket, head }));
     request.once("response", (response) => resolve({ response }));
@@ -105,7 +111,12 @@ export class SocketTransport implements Transport {
     this.#agents.clear();
   }
 
-  async #begin(url: string, options: RequestOptions, keep = true): Promise<ClientRequest> {
+  async #begin(
+    url: string,
+    options: RequestOptions,
+    leaving: AbortSignal | undefined,
+    keep = true,
+  ): Promise<ClientRequest> {
     const { protocol } = new URL(url);
     const { Agent, request } = protocol === "https:"
       ? await import("node:https")
@@ -119,18 +130,19 @@ export class SocketTransport implements Transport {
     return request(url, {
       agent,
       ...options,
+      ...(leaving === undefined ? {} : { leaving }),
       ...(socketPath === undefined ? {} : { socketPath }),
     });
   }
 
-  /** Has an agent connect by vsock, if that is the way. */
+  /** Has an agent connect by vsock, if that is the way, for as long as the request is wanted that needs it. */
   #dialling<A extends HttpAgent>(agent: A): A {
     const vsock = this.#vsock;
     if (vsock === undefined) return agent;
     const createConnection = (
-      _options: unknown,
+      { leaving }: { readonly leaving?: AbortSignal },
       made: (error: unknown, socket?: Duplex) => void,
-    ): void => void dial(vsock).then((socket) => made(null, socket), made);
+    ): void => void dial(vsock, leaving).then((socket) => made(null, socket), made);
     return Object.assign(agent, { createConnection });
   }
 }

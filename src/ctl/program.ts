@@ -15,7 +15,7 @@ import { top } from "./top.ts";
 
 const ENVIRONMENT = `
 Environment:
-  GUESTCTL_URL          base URL of the guest (${DEFAULT_URL})
+  GUESTCTL_URL          URL of the guest, http:, vsock-unix:PATH:PORT or vsock:CID:PORT (${DEFAULT_URL})
   GUESTCTL_TOKEN        its token
   GUESTCTL_TOKEN_FILE   a file that holds it
 
@@ -35,7 +35,7 @@ function makeProgram(ended: (code: number) => void): Command {
     program.command(usage)
       .summary(about)
       .description(about)
-      .option("--url <url>", "base URL of the guest")
+      .option("--url <url>", "URL of the guest, http:, vsock-unix:PATH:PORT or vsock:CID:PORT")
       .option("--token-file <file>", "a file that holds its token")
       .addHelpText("after", `\nExample:\n  guestctl ${example}`);
   /** What a command does, and its exit code. */

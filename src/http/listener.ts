@@ -46,6 +46,11 @@ export class Listener {
     return this.#address;
   }
 
+  /** Whether there is a server that listens. */
+  get listens(): boolean {
+    return this.#server !== undefined;
+  }
+
   /** Listens; throws when the address cannot be had. */
   listen(): void {
     const { serve, onError } = this.#router;

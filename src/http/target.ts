@@ -28,7 +28,7 @@ export function cutTarget(url: string, host: string | null): Target | undefined 
   const authorityEnd = same ? host.length : rest.search(/[/?#]/);
   const authority = authorityEnd === -1 ? rest : rest.slice(0, authorityEnd);
   // Its own address is a port of 32 bits where the request came by vsock.
-  const mostPort = url.startsWith("http+vsock:") ? 2 ** 32 : 65535;
+  const mostPort = url.startsWith("http+vsock:") ? 2 ** 32 - 1 : 65535;
   if (!same && !isAuthority(authority, mostPort)) return undefined;
   const target = rest.slice(authority.length);
   const question = target.indexOf("?");

@@ -3,7 +3,7 @@ import { checked } from "./errno.ts";
 import { EventKind } from "./wake.ts";
 
 /** Size of a connection's facts: `FACTS_BYTES` in `native/src/exports/connections.rs`. */
-const FACTS_BYTES = 24;
+const FACTS_BYTES = 20;
 /** The kernel's number of the state of a connection whose other end has sent its FIN. */
 const CLOSE_WAIT = 8;
 /** The kernel's number of the state of a connection that was reset. */
@@ -69,19 +69,19 @@ export class WatchedConnection implements Disposable {
     if (facts(this.#id, this.#buffer, FACTS_BYTES) !== 1) return undefined;
     const view = new DataView(this.#buffer.buffer);
     const state = view.getUint32(0, true);
-    const acknowledged = view.getBigUint64(16, true);
+    const acknowledged = view.getBigUint64(12, true);
     return {
       ended: state === CLOSE_WAIT,
       reset: state === CLOSED,
       cameMs: view.getUint32(4, true),
-      unacknowledged: view.getUint32(12, true),
+      unacknowledged: view.getUint32(8, true),
       acknowledged: acknowledged === UNTOLD ? undefined : Number(acknowledged),
     };
   }
 
   /** Ends both directions, whoever holds a descriptor of it. */
   end(): void {
-    this.#core.symbols.guestd_connection_end(this.#id, 0);
+    this.#core.symbols.guestd_connection_end(this.#id);
   }
 
   /** Watches no more. */

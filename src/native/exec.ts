@@ -51,7 +51,7 @@ function encodeTexts(texts: readonly string[]): EncodedTexts {
     view.setUint32(at, written, true);
     at += 4 + written;
   }
-  return { count: texts.length, bytes: encoded.subarray(0, at) };
+  return { count: texts.length, bytes: encoded.slice(0, at) };
 }
 
 /** The start as `native/src/process/exec.rs` reads it. */

@@ -61,7 +61,7 @@ export const SYMBOLS = {
   // This process's own connections: connections.rs
   guestd_connection_watch: { parameters: ["buffer", "u32", "u32", "u32"], result: "i32" },
   guestd_connection_facts: { parameters: ["u32", "buffer", "u32"], result: "i32" },
-  guestd_connection_end: { parameters: ["u32", "u32"], result: "i32" },
+  guestd_connection_end: { parameters: ["u32"], result: "i32" },
   guestd_connection_forget: { parameters: ["u32"], result: "i32" },
   guestd_connections_follow: { parameters: ["u32", "u32", "u32"], result: "i32" },
   guestd_connections_changes: { parameters: ["buffer", "u32"], result: "i32" },

@@ -67,6 +67,23 @@ Deno.test("what is no handshake is a sentence", async () => {
   }
 });
 
+Deno.test("nobody waits for a VMM that says nothing once the caller's signal aborts, and it is left", async () => {
+  for (const ask of ["request", "connect"] as const) {
+    using scratch = new Scratch();
+    const path = scratch.join("socket");
+    await using vmm = new Vmm(path, {}, null);
+    const transport = new SocketTransport({ vsock: { path, port: 9000 } });
+    const leaving = new AbortController();
+    const options = { method: "GET", headers: {}, signal: leaving.signal };
+    const asked = rejects(within("an end", transport[ask]("http://vsock/", options)), /enough/);
+    await within("the handshake", vmm.asked);
+    leaving.abort(new Error("enough"));
+    await asked;
+    await within("its leaving", vmm.left);
+    transport.close();
+  }
+});
+
 Deno.test("an address is vsock-unix:PATH:PORT or vsock:CID:PORT", () => {
   deepStrictEqual(vsockAddress("http://127.0.0.1:9000"), undefined);
   deepStrictEqual(vsockAddress("vsock-unix:/a b:1:2"), { path: "/a b:1", port: 2 });

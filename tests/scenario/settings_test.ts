@@ -108,6 +108,9 @@ Deno.test("where no address can be had and vsock is among them, the daemon tries
   strictEqual(await first.stop(), 0);
   const line = await log.until("it listen", ({ msg }) => msg === "listening");
   strictEqual(line["port"], first.port);
+  // The other one is not tried any more.
+  const { cause } = await log.until("a warning", ({ level }) => level === "warn");
+  strictEqual(cause, `Cannot listen on ${NO_VSOCK}`);
   child.kill("SIGTERM");
   strictEqual((await child.status).code, 0);
   await log.ended;

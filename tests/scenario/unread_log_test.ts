@@ -1,5 +1,5 @@
 import { deepStrictEqual, ok, strictEqual } from "node:assert/strict";
-import { eventually } from "../support/await_event.ts";
+import { eventually, within } from "../support/await_event.ts";
 import { HOOK_PREFIX, LAUNCHER } from "../support/daemon.ts";
 import { LogLines } from "../support/log_lines.ts";
 
@@ -42,21 +42,13 @@ const SLIPS = 900;
 
 Deno.test("what is told at the start waits for its reader, without holding the start up", async () => {
   // Its log tells no port before it is read.
-  const listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
-  const { port } = listener.addr;
-  listener.close();
-  const slips = Array.from({ length: SLIPS }, (_, n) => [`GUESTD_SLIP_${n}`, "x"]);
-  const address = `127.0.0.1:${port}`;
-  const child = new Deno.Command(LAUNCHER, {
-    clearEnv: true,
-    env: { GUESTD_LISTEN: address, ...Object.fromEntries(slips) },
-    stdout: "null",
-    stderr: "piped",
-  }).spawn();
+  const port = freePort();
+  const child = unread(port);
   const ready = async (): Promise<boolean> => {
-    const answer = await fetch(`http://${address}${HOOK_PREFIX}/ready`, { method: "POST" }).catch(
-      () => null,
-    );
+    const answer = await fetch(`http://127.0.0.1:${port}${HOOK_PREFIX}/ready`, { method: "POST" })
+      .catch(
+        () => null,
+      );
     await answer?.body?.cancel();
     return answer?.status === 200;
   };
@@ -69,3 +61,36 @@ Deno.test("what is told at the start waits for its reader, without holding the s
   await log.ended;
   deepStrictEqual(log.withMessage("log lines were lost"), []);
 });
+
+Deno.test("what nobody reads holds no end up: neither by SIGTERM nor for want of an address", async () => {
+  const port = freePort();
+  const served = unread(port);
+  const connected = async (): Promise<boolean> => {
+    const connection = await Deno.connect({ port }).catch(() => undefined);
+    connection?.close();
+    return connection !== undefined;
+  };
+  await eventually("the daemon listen", connected);
+  const refused = unread(port);
+  strictEqual((await within("the end", refused.status)).code, 1);
+  served.kill("SIGTERM");
+  strictEqual((await within("the end", served.status)).code, 0);
+  for (const { stderr } of [served, refused]) await stderr.cancel();
+});
+
+/** A port that was free a moment ago. */
+function freePort(): number {
+  using listener = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+  return listener.addr.port;
+}
+
+/** A daemon whose log fills its pipe at the start, and is not read. */
+function unread(port: number): Deno.ChildProcess {
+  const slips = Array.from({ length: SLIPS }, (_, n) => [`GUESTD_SLIP_${n}`, "x"]);
+  return new Deno.Command(LAUNCHER, {
+    clearEnv: true,
+    env: { GUESTD_LISTEN: `127.0.0.1:${port}`, ...Object.fromEntries(slips) },
+    stdout: "null",
+    stderr: "piped",
+  }).spawn();
+}

@@ -6,13 +6,26 @@ export class Vmm implements AsyncDisposable {
   readonly #serving: Promise<void>;
   readonly #connections = new Set<Deno.Conn>();
 
-  /** Listens at `path`; says `answer` to everybody and hangs up, if there is one. */
-  constructor(path: string, ports: Readonly<Record<number, number>>, answer?: string) {
+  readonly #asked = Promise.withResolvers<void>();
+  readonly #left = Promise.withResolvers<void>();
+
+  /** Listens at `path`; says `answer` to everybody and hangs up, if there is one, and nothing ever if that is null. */
+  constructor(path: string, ports: Readonly<Record<number, number>>, answer?: string | null) {
     this.#listener = Deno.listen({ transport: "unix", path });
     this.#serving = this.#serve(ports, answer);
   }
 
-  async #serve(ports: Readonly<Record<number, number>>, answer?: string): Promise<void> {
+  /** When somebody waits to whom nothing is said. */
+  get asked(): Promise<void> {
+    return this.#asked.promise;
+  }
+
+  /** When somebody has left to whom nothing was said. */
+  get left(): Promise<void> {
+    return this.#left.promise;
+  }
+
+  async #serve(ports: Readonly<Record<number, number>>, answer?: string | null): Promise<void> {
     const leading: Promise<unknown>[] = [];
     for await (const near of this.#listener) {
       this.#connections.add(near);
@@ -24,12 +37,18 @@ export class Vmm implements AsyncDisposable {
   async #lead(
     near: Deno.UnixConn,
     ports: Readonly<Record<number, number>>,
-    answer?: string,
+    answer?: string | null,
   ): Promise<unknown> {
     let line = "";
     for (const byte = new Uint8Array(1); !line.endsWith("\n");) {
       if (await near.read(byte) === null) return near.close();
       line += String.fromCharCode(...byte);
+    }
+    if (answer === null) {
+      this.#asked.resolve();
+      await near.read(new Uint8Array(1)).catch(() => null);
+      this.#left.resolve();
+      return near.close();
     }
     const wanted = /^CONNECT ([0-9]+)\n$/.exec(line)?.[1] ?? "";
     const port = ports[Number(wanted)];

@@ -115,16 +115,16 @@ Deno.test("the core's rule sees what it forbids", () => {
   const forbidden = [
     edge("process/log", "core"),
     edge("core", "exports/exec"),
-    edge("file/target", "tar/spool"),
-    edge("tar/pack", "transfer/ticket"),
-    edge("process/log", "file/temp"),
+    edge("file/target", "tar/place"),
+    edge("tar/pack", "transfer/upload"),
+    edge("process/log", "file/target"),
     edge("reactor", "process/log"),
   ];
   for (const one of forbidden) strictEqual(violations([one], "native").length, 1, one.from);
   const allowed = [
     edge("exports/exec", "process/log"),
     edge("core", "process/log"),
-    edge("tar/spool", "file/temp"),
+    edge("tar/place", "file/target"),
     edge("process/log", "process/store"),
     edge("reactor", "clock"),
   ];

@@ -265,7 +265,8 @@ step("a daemon killed under its init is not replaced: the machine powers off", a
   await guest.start("kill -KILL $PPID").catch(() => {});
   await machine.poweredOff();
   ok(machine.console.toString().includes("the daemon has ended with 137"));
-  strictEqual(machine.console.withMessage("listening").length, 1);
+  const listening = machine.console.withMessage("listening");
+  strictEqual(listening.filter(({ hostname }) => hostname !== undefined).length, 1);
 });
 
 step("without an address the daemon starts, and takes one that comes late", async () => {

@@ -9,7 +9,7 @@ import { Qmp } from "./qmp.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
 
-const VHOST = `${ROOT}.tools/vhost-device-vsock-0.3.0/bin/vhost-device-vsock`;
+const VHOST = `${ROOT}.tools/vhost-device-vsock/bin/vhost-device-vsock`;
 
 /** From QEMU's start to the daemon's "listening", at most, in milliseconds: emulation on a busy machine is slow. */
 const BOOT_MS = 120_000;
@@ -254,6 +254,13 @@ async function startVhost(directory: string): Promise<Deno.ChildProcess> {
     stdout: "null",
     stderr: "null",
   }).spawn();
-  await eventually("the socket for the vsock", () => Promise.resolve(exists(socket)));
-  return vhost;
+  try {
+    await eventually("the socket for the vsock", () => Promise.resolve(exists(socket)));
+    return vhost;
+  } catch (error) {
+    vhost.kill("SIGKILL");
+    await vhost.status;
+    Deno.removeSync(directory, { recursive: true });
+    throw error;
+  }
 }

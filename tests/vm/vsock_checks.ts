@@ -8,7 +8,7 @@ import { text } from "../support/answers.ts";
 import { Guest as Client } from "../../src/client/guest.ts";
 import { Identity } from "../../src/client/identity.ts";
 import { SocketTransport } from "../../src/client/socket_transport.ts";
-import { dial } from "../../src/client/vsock.ts";
+import { dial } from "../../src/client/vsock_dial.ts";
 import { eventually, within } from "../support/await_event.ts";
 import { checkFiles } from "./file_checks.ts";
 import type { Guest } from "./guest.ts";

@@ -107,8 +107,6 @@ pub struct Facts {
     pub state: u8,
     /// Milliseconds since data came; vsock does not tell, and has 0.
     pub came_ms: u32,
-    /// Milliseconds since data went; vsock does not tell, and has 0.
-    pub went_ms: u32,
     /// Bytes that were written and that the other end has not acknowledged; of vsock older kernels tell 0.
     pub unsent: u32,
     /// Bytes that the other end has acknowledged, ever; vsock does not tell, and has `u64::MAX`.
@@ -229,7 +227,6 @@ fn tcp_facts(fd: i32) -> Option<(u64, Facts)> {
     let facts = Facts {
         state: info.tcpi_state,
         came_ms: info.tcpi_last_data_recv,
-        went_ms: info.tcpi_last_data_sent,
         unsent: 0,
         acked: info.tcpi_bytes_acked,
     };

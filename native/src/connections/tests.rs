@@ -77,7 +77,6 @@ fn what_is_known_of_a_connection_is_what_the_kernel_says_now() {
     }
     let facts = watcher.facts_once(id, |facts| facts.acked + u64::from(facts.unsent) >= written);
     assert!(facts.unsent > 0, "the client takes nothing: {facts:?}");
-    assert!(facts.went_ms < 20_000, "{facts:?}");
 }
 
 #[test]
@@ -94,7 +93,7 @@ fn an_end_and_a_reset_of_the_other_end_are_told() {
     drop(served);
     assert_eq!(watcher.changed(), id);
     assert_eq!(watcher.connections.facts(id), None);
-    assert!(!watcher.connections.end(id, false));
+    assert!(!watcher.connections.end(id));
 }
 
 #[test]
@@ -110,23 +109,17 @@ fn a_connection_that_is_not_there_is_gone_at_once() {
 
 #[test]
 fn the_watched_one_is_ended_and_no_other() {
-    for reset in [false, true] {
-        let watcher = Watcher::new();
-        let pairs = [pair(), pair(), pair()];
-        let id = watcher.watch(&pairs[1].0);
-        assert!(watcher.connections.end(id, reset));
-        for (number, (mut served, mut client)) in pairs.into_iter().enumerate() {
-            let timeout = Some(Duration::from_secs(20));
-            client.set_read_timeout(timeout).unwrap();
-            let wrote = served.write_all(b"x");
-            assert_eq!(wrote.is_ok(), number != 1);
-            let read = client.read(&mut [0; 2]);
-            match (number, reset) {
-                (1, false) => assert_eq!(read.unwrap(), 0),
-                (1, true) => assert!(read.is_err()),
-                _ => assert_eq!(read.unwrap(), 1),
-            }
-        }
+    let watcher = Watcher::new();
+    let pairs = [pair(), pair(), pair()];
+    let id = watcher.watch(&pairs[1].0);
+    assert!(watcher.connections.end(id));
+    for (number, (mut served, mut client)) in pairs.into_iter().enumerate() {
+        let timeout = Some(Duration::from_secs(20));
+        client.set_read_timeout(timeout).unwrap();
+        let wrote = served.write_all(b"x");
+        assert_eq!(wrote.is_ok(), number != 1);
+        let read = client.read(&mut [0; 2]).unwrap();
+        assert_eq!(read, usize::from(number != 1));
     }
 }
 
@@ -139,7 +132,7 @@ fn a_descriptor_that_belongs_to_another_connection_by_now_is_let_be() {
     // Its descriptor's number gets another connection, before anybody looks again.
     dup2(&other, &served);
     assert_eq!(watcher.connections.facts(id), None);
-    assert!(!watcher.connections.end(id, true));
+    assert!(!watcher.connections.end(id));
     (&served).write_all(b"x").unwrap();
     other_client.read_exact(&mut [0; 1]).unwrap();
 }

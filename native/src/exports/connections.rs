@@ -7,7 +7,7 @@ use crate::connections::{Change, Door, Ends, Facts};
 use crate::self_protection;
 
 /// Size of [`Facts`] in a buffer, in bytes.
-const FACTS_BYTES: usize = 24;
+const FACTS_BYTES: usize = 20;
 
 /// Watches the connection with these ends: the other one's host, as `End` has it, and its port, and the port of
 /// this end, 0 where any will do. Returns a handle, for which `Kind::Connection` is told.
@@ -29,7 +29,7 @@ pub unsafe extern "C" fn guestd_connection_watch(
     })
 }
 
-/// Writes what is known of a connection now: its state, milliseconds since data came and went, bytes
+/// Writes what is known of a connection now: its state, milliseconds since data came, bytes
 /// unacknowledged, each a u32, and bytes acknowledged, a u64. 1, or 0 where nothing is known of it.
 ///
 /// # Safety
@@ -50,23 +50,18 @@ pub unsafe extern "C" fn guestd_connection_facts(id: u32, out: *mut u8, len: u32
 
 fn encoded(facts: &Facts) -> [u8; FACTS_BYTES] {
     let mut out = [0; FACTS_BYTES];
-    let words = [
-        u32::from(facts.state),
-        facts.came_ms,
-        facts.went_ms,
-        facts.unsent,
-    ];
+    let words = [u32::from(facts.state), facts.came_ms, facts.unsent];
     for (place, word) in out.chunks_exact_mut(4).zip(words) {
         place.copy_from_slice(&word.to_le_bytes());
     }
-    out[16..].copy_from_slice(&facts.acked.to_le_bytes());
+    out[12..].copy_from_slice(&facts.acked.to_le_bytes());
     out
 }
 
-/// Ends a connection, with a reset if `reset` is not 0; `UNKNOWN` where it was not found or is gone.
+/// Ends a connection; `UNKNOWN` where it was not found or is gone.
 #[unsafe(no_mangle)]
-pub extern "C" fn guestd_connection_end(id: u32, reset: u32) -> i32 {
-    with_core(|core| known(core.connections.end(id, reset != 0)))
+pub extern "C" fn guestd_connection_end(id: u32) -> i32 {
+    with_core(|core| known(core.connections.end(id)))
 }
 
 /// Watches a connection no more.
