@@ -92,7 +92,7 @@ quick_suites() {
   joined cargo
   say "testing races and time limits, one file at a time, and memory and readers on slow networks beside them"
   beside slow deno_tests tests/slow
-  DENO_JOBS=2 beside memory deno_tests --parallel tests/memory
+  DENO_JOBS=3 beside memory deno_tests --parallel tests/memory
   suite alone deno_tests tests/alone
   joined slow
   joined memory

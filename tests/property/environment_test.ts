@@ -105,6 +105,6 @@ Deno.test("a child finds the layers in its environment, byte for byte", async ()
       deepStrictEqual([...got].sort(), [...wanted].sort());
       await daemon.guest.ack(id);
     }),
-    runs(60),
+    runs(40),
   );
 });

@@ -266,6 +266,6 @@ withDaemon.test("whatever is asked of execs in whatever order, each answer is th
         await life.abandon();
       }
     }),
-    runs(30),
+    runs(20),
   );
 });

@@ -139,7 +139,7 @@ Deno.test("readers that come, stall and leave at any time see one stream, and ga
         }
       },
     ),
-    runs(25),
+    runs(15),
   );
 });
 
@@ -189,6 +189,6 @@ withDaemon.test("any bytes come through stdin and the stream as they are, and th
         strictEqual((await daemon.guest.ack(id)).stdout, decoder.decode(bytes));
       },
     ),
-    runs(50),
+    runs(30),
   );
 });

@@ -134,7 +134,7 @@ withDaemon.test("of any archive the verdict and exactly the files are those of t
         await new Deno.Command("rm", { args: ["-rf", root] }).output();
       }
     }),
-    runs(150),
+    runs(100),
   );
   deepStrictEqual([...verdicts].sort(), [204, 400]);
 });
