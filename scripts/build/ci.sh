@@ -70,7 +70,7 @@ command_ci() {
   no_color
   SECONDS=0
   scratch_in_memory
-  say "this takes some ten minutes on two processors, and more where tools have to be fetched"
+  say "this takes some twelve minutes on two processors, and more where tools have to be fetched"
   timed "check, and fetching what is missing" checks
   timed "the test run" quick_suites
   say "comparing the daemon with its models for longer; beside that random requests, and a look at the pages"

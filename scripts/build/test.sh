@@ -106,7 +106,7 @@ command_test() {
   if [ $# -gt 0 ]; then
     suite deno "$deno" test --frozen --allow-all "$@"
   else
-    say "this takes about four minutes on two processors, and some more where Rust's tests are not built yet"
+    say "this takes about three minutes on two processors, and some more where Rust's tests are not built yet"
     quick_suites
   fi
   closing_line
