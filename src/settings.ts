@@ -11,7 +11,7 @@ export interface TcpAddress {
 }
 
 /** A vsock address to listen on. */
-export interface VsockAddress {
+export interface VsockListenAddress {
   /** One of the guest's own context ids, or {@link ANY_CID}. */
   readonly cid: number;
   /** vsock port, of 32 bits. */
@@ -19,10 +19,10 @@ export interface VsockAddress {
 }
 
 /** An address to listen on. */
-export type ListenAddress = TcpAddress | VsockAddress;
+export type ListenAddress = TcpAddress | VsockListenAddress;
 
 /** Every context id that the guest has, as Deno spells it. */
-export const ANY_CID: VsockAddress["cid"] = -1;
+export const ANY_CID: VsockListenAddress["cid"] = -1;
 
 /** What the values of a setting stand for, by the kind of the setting. */
 export interface Kinds {
@@ -242,7 +242,7 @@ export function addressText(address: ListenAddress): string {
 }
 
 /** Of 32 bits the highest value stands for any, and CID 0 for the hypervisor; port 0 is nobody's. */
-function parseVsock(text: string): VsockAddress | undefined {
+function parseVsock(text: string): VsockListenAddress | undefined {
   const [, cid, port] = /^vsock:(?:([0-9]{1,10}):)?([0-9]{1,10})$/.exec(text) ?? [];
   const isOne = (number: number): boolean => number >= 1 && number < 2 ** 32 - 1;
   if (!isOne(Number(port)) || !isOne(Number(cid ?? 1))) return undefined;

@@ -1,10 +1,8 @@
-import { deepStrictEqual, strictEqual } from "node:assert/strict";
+import { deepStrictEqual } from "node:assert/strict";
 import process from "node:process";
 import { Guest } from "../../src/client/guest.ts";
 import { SocketTransport } from "../../src/client/socket_transport.ts";
-import { digest, noise } from "../support/bytes.ts";
-import { echoed } from "../support/tunnel_echo.ts";
-import { Guest as Listener } from "../support/tunnel_guest.ts";
+import { checkRoundTrips } from "../support/round_trips.ts";
 import { withLongReplay } from "../support/with_guest.ts";
 
 /** Leads a Unix socket to a port of 127.0.0.1, until it is closed. */
@@ -25,17 +23,7 @@ withLongReplay.test("commands, files and tunnels go over a Unix socket, whatever
   const leading = lead(listener, daemon.port);
   const transport = new SocketTransport({ path });
   const guest = new Guest("http://guest.invalid", { token: daemon.token, transport });
-  const bytes = noise(2 << 20);
-  const file = scratch.join("file");
-  await guest.writeFile(file, new Blob([bytes]).stream(), { size: bytes.length });
-  const { stdout } = await guest.command("cat", { args: [file] }).output();
-  strictEqual(await digest(stdout), await digest(bytes));
-  using server = new Listener();
-  void server.echo();
-  {
-    await using tunnel = await guest.connect(server.port);
-    strictEqual(await digest(await echoed(tunnel, bytes)), await digest(bytes));
-  }
+  await checkRoundTrips(guest, scratch.join("file"));
   transport.close();
   listener.close();
   await leading;

@@ -1,15 +1,13 @@
-import { deepStrictEqual, rejects, strictEqual, throws } from "node:assert/strict";
+import { deepStrictEqual, rejects, throws } from "node:assert/strict";
 import { ProtocolViolation, Unreachable } from "../../src/client/errors.ts";
 import { Guest } from "../../src/client/guest.ts";
 import { SocketTransport } from "../../src/client/socket_transport.ts";
 import { vsockAddress } from "../../src/client/vsock.ts";
 import { within } from "../support/await_event.ts";
-import { digest, noise } from "../support/bytes.ts";
 import { command } from "../support/command.ts";
 import { Scratch } from "../support/scratch.ts";
 import { sourceUrl } from "../support/source_files.ts";
-import { echoed } from "../support/tunnel_echo.ts";
-import { Guest as Listener } from "../support/tunnel_guest.ts";
+import { checkRoundTrips } from "../support/round_trips.ts";
 import { Vmm } from "../support/vmm.ts";
 import { withLongReplay } from "../support/with_guest.ts";
 
@@ -19,17 +17,7 @@ withLongReplay.test("commands, files and tunnels go through a VMM's socket, and 
   const url = `vsock-unix:${path}:9000`;
   const transport = new SocketTransport({ vsock: { path, port: 9000 } });
   const guest = new Guest(url, { token: daemon.token, transport });
-  const bytes = noise(2 << 20);
-  const file = scratch.join("file");
-  await guest.writeFile(file, new Blob([bytes]).stream(), { size: bytes.length });
-  const { stdout } = await guest.command("cat", { args: [file] }).output();
-  strictEqual(await digest(stdout), await digest(bytes));
-  using server = new Listener();
-  void server.echo();
-  {
-    await using tunnel = await guest.connect(server.port);
-    strictEqual(await digest(await echoed(tunnel, bytes)), await digest(bytes));
-  }
+  await checkRoundTrips(guest, scratch.join("file"));
   transport.close();
   const env = { GUESTCTL_URL: url, GUESTCTL_TOKEN: daemon.token ?? "" };
   const words = ["run", "-c", "echo hello; exit 3"];

@@ -20,6 +20,7 @@ import { journey } from "./journey.ts";
 import { checkNewcomer } from "./newcomer_checks.ts";
 import type { Guest } from "./guest.ts";
 import { type Frozen, Machine, Shelf } from "./machine.ts";
+import { checkStream } from "./stream_checks.ts";
 import { checkNoIdentity, checkTunnel } from "./tunnel_checks.ts";
 
 /** What the image gives every guest, for identity repair to change. */
@@ -141,17 +142,10 @@ step("what the daemon takes for itself as root, its commands do not have", async
   match(await guest.sh(limits("self")), /^0\n4096 +4096/);
 });
 
-step("output streams while the command runs, with the run hook's environment", async () => {
-  const id = await guest.start('echo "$GREETING"; read -r line; echo "$line" >&2; exit 3', {
-    stdin: "piped",
-  });
-  await using stream = await guest.stream(id);
-  await stream.untilOutput("hello\n", "stdout");
-  await guest.client.writeStdin(id, new TextEncoder().encode("and back\n"));
-  const rest = await stream.rest();
-  strictEqual(rest.text("stderr"), "and back\n");
-  strictEqual(rest.exit.exit_code, 3);
-});
+step(
+  "output streams while the command runs, with the run hook's environment",
+  () => checkStream(guest),
+);
 
 step("a command is demoted to the uid and group that are asked for", async () => {
   const ids = await guest.sh("id -u; id -g; id -G; echo $HOME; touch /etc/mine || echo refused", {

@@ -14,6 +14,7 @@ import { checkFiles } from "./file_checks.ts";
 import type { Guest } from "./guest.ts";
 import { journey } from "./journey.ts";
 import { type Arch, Machine, Shelf } from "./machine.ts";
+import { checkStream } from "./stream_checks.ts";
 import { checkTunnel, ECHO_PORT, startEcho } from "./tunnel_checks.ts";
 
 const ARCH = (Deno.env.get("GUESTD_VM_ARCH") ?? "amd64") as Arch;
@@ -75,17 +76,7 @@ step("requests that name no host are answered, for Deno puts the vsock's own", a
   }
 });
 
-step("output streams while the command runs, which takes its stdin", async () => {
-  const id = await guest.start('echo "$GREETING"; read -r line; echo "$line" >&2; exit 3', {
-    stdin: "piped",
-  });
-  await using stream = await guest.stream(id);
-  await stream.untilOutput("hello\n", "stdout");
-  await guest.client.writeStdin(id, new TextEncoder().encode("and back\n"));
-  const rest = await stream.rest();
-  strictEqual(rest.text("stderr"), "and back\n");
-  strictEqual(rest.exit.exit_code, 3);
-});
+step("output streams while the command runs, which takes its stdin", () => checkStream(guest));
 
 step("files and trees go in and come out", () => checkFiles(guest));
 
